@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The functions that C calls by name, one module per part.
+//!
+//! Each shim turns raw pointers into references of the wrapper crate, makes one
+//! call into the logic and turns the result into what C expects.
+
+#[cfg(part_addr)]
+mod addr;
+#[cfg(part_agent)]
+mod agent;
+#[cfg(part_cache)]
+mod cache;
+#[cfg(part_cgroup)]
+mod cgroup;
+#[cfg(part_counters)]
+mod counters;
+#[cfg(part_cq)]
+mod cq;
+#[cfg(part_device)]
+mod device;
+#[cfg(part_frmr_pools)]
+mod frmr_pools;
+#[cfg(part_ib_core_uverbs)]
+mod ib_core_uverbs;
+#[cfg(part_iter)]
+mod iter;
+#[cfg(part_lag)]
+mod lag;
+#[cfg(part_mad)]
+mod mad;
+#[cfg(part_mad_rmpp)]
+mod mad_rmpp;
+#[cfg(part_mr_pool)]
+mod mr_pool;
+#[cfg(part_multicast)]
+mod multicast;
+#[cfg(part_netlink)]
+mod netlink;
+#[cfg(part_nldev)]
+mod nldev;
+#[cfg(part_packer)]
+mod packer;
+#[cfg(part_restrack)]
+mod restrack;
+#[cfg(part_roce_gid_mgmt)]
+mod roce_gid_mgmt;
+#[cfg(part_rw)]
+mod rw;
+#[cfg(part_sa_query)]
+mod sa_query;
+#[cfg(part_smi)]
+mod smi;
+#[cfg(part_sysfs)]
+mod sysfs;
+#[cfg(part_ud_header)]
+mod ud_header;
+#[cfg(part_umem)]
+mod umem;
+#[cfg(part_umem_dmabuf)]
+mod umem_dmabuf;
+#[cfg(part_umem_odp)]
+mod umem_odp;
+#[cfg(part_verbs)]
+mod verbs;

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0
+#
+# The parts of ib_core, named after the C file that each one replaces, and the
+# language that each is built from: "rust" is this tree's, "c" is compiled from
+# the file of that name in the kernel tree that the module is built against
+# (nothing of it is kept here). This one list decides; Kbuild, the export
+# check, the demo and the README's table read it.
+
+part-addr		:= c
+part-agent		:= c
+part-cache		:= c
+part-cgroup		:= c
+part-counters		:= c
+part-cq			:= c
+part-device		:= c
+part-frmr_pools		:= c
+part-ib_core_uverbs	:= c
+part-iter		:= c
+part-lag		:= c
+part-mad		:= c
+part-mad_rmpp		:= c
+part-mr_pool		:= c
+part-multicast		:= c
+part-netlink		:= c
+part-nldev		:= c
+part-packer		:= c
+part-restrack		:= c
+part-roce_gid_mgmt	:= c
+part-rw			:= c
+part-sa_query		:= c
+part-smi		:= c
+part-sysfs		:= c
+part-ud_header		:= c
+part-umem		:= c
+part-umem_dmabuf	:= c
+part-umem_odp		:= c
+part-verbs		:= c
+
+# C companions of a Rust part: what has to stay C (tracepoint definitions,
+# variadic printers, module glue, data whose address is ABI).
+c-of-device		:=
+c-of-mad		:=
+c-of-verbs		:=
+
+ib-core-parts := $(sort $(patsubst part-%,%,$(filter part-%,$(.VARIABLES))))
+rust-parts := $(foreach p,$(ib-core-parts),$(if $(filter rust,$(part-$(p))),$(p)))

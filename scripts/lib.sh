@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0
+# shellcheck shell=sh
+# Paths and small helpers, sourced by the scripts. Sets:
+#   top        the checkout              cache      the caches outside of it
+#   krel       the kernel's release      rootfs     trixie: toolchain and userland
+#   tree       holds linux-source/ and build/ (appears as /kernel in the rootfs)
+#   image      vmlinuz, config and lib/modules of the distribution's kernel
+#   vmroot     the VM's root file system moddir     where the build leaves *.ko
+
+top=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
+cache=${CACHE_DIR:-${HOME:-/root}/.cache/ib-core-rust}
+
+# shellcheck source=scripts/kernel.conf
+. "$top/scripts/kernel.conf"
+
+say() { printf '%s\n' "$*" >&2; }
+die() { say "${0##*/}: $*"; exit 1; }
+
+need_root() {
+	[ "$(id -u)" = 0 ] || die "needs root: run it as root or with sudo"
+}
+
+# The release in use: the pinned one, or what setup found in its place.
+krel=$KERNEL_RELEASE
+if [ -s "$cache/instead-of-$KERNEL_RELEASE" ]; then
+	read -r krel < "$cache/instead-of-$KERNEL_RELEASE"
+fi
+
+# A change of these inputs makes a new folder; old ones are never modified.
+rootfs_key=$( { printf '1 %s\n' "$DEBIAN_SUITE"
+		grep -v '^#' "$top/scripts/rootfs.packages"; } |
+	sha256sum | cut -c1-10)
+rootfs=$cache/rootfs-$rootfs_key
+tree=$cache/tree-$krel-$rootfs_key
+image=$cache/image-$krel
+vmroot_key=$( { echo "$rootfs_key"; cat "$top/scripts/mkvmroot" "$top/scripts/vm-init"; } |
+	sha256sum | cut -c1-10)
+vmroot=$cache/vmroot-$krel-$vmroot_key.erofs
+moddir=$top/build/$krel

@@ -1,9 +1,46 @@
 # SPDX-License-Identifier: GPL-2.0
-# The entry points. Building itself is done by kbuild (see Kbuild).
+# The entry points. The building itself is kbuild's (see Kbuild, scripts/kbuild).
 
-.PHONY: help setup
+MAKEFLAGS += --no-print-directory
+
+.PHONY: help setup modules demo test check bench install uninstall clean
+
 help:
-	@echo 'make setup      install what is needed, prepare rootfs, kernel tree and VM'
+	@echo 'make demo       everything from nothing: RDMA traffic on the stock kernel in QEMU'
+	@echo 'make test       build-time checks, host tests and tests in the VM'
+	@echo ''
+	@echo 'make setup      only the preparation: host packages, rootfs, kernel tree, VM'
+	@echo 'make modules    build for the distribution kernel (KDIR=TREE: for another 7.3 tree)'
+	@echo 'make check      formatting, lints, documentation links, unsafe audit'
+	@echo 'make bench      C and Rust side by side'
+	@echo 'make install    into /lib/modules of the running system (Debian kernel only)'
+	@echo 'make uninstall  remove it from there again'
+	@echo 'make clean      remove what was built (not the caches)'
+	@echo ''
+	@echo 'scripts/vm -- COMMAND runs anything in the VM, see scripts/vm --help'
+	@echo 'CACHE_DIR (~/.cache/ib-core-rust) holds rootfs, kernel tree and image;'
+	@echo 'MIRROR=URL overrides the Debian mirror of the host'
 
 setup:
 	@scripts/setup
+
+modules:
+	@scripts/build
+
+demo:
+	@scripts/demo
+
+test:
+	@scripts/run-tests
+
+check:
+	@scripts/check
+
+bench:
+	@scripts/bench
+
+install uninstall:
+	@scripts/$@
+
+clean:
+	rm -rf build

@@ -1,6 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Safe wrappers shared by the core and the providers.
+//!
+//! What the `kernel` crate lacks comes first ([`rwsem`], [`xarray`], ...), then the objects of the
+//! RDMA headers. Nothing here decides a policy.
 
 extern crate kernel_facade as kernel;
 
+pub mod completion;
+pub mod gfp;
+pub mod ratelimit;
+pub mod refcount;
+pub mod rwlock;
+pub mod rwsem;
+pub mod spinlock;
+pub mod workqueue;
+pub mod xarray;
+
+/// Read by the `pr_*` macros.
+#[allow(dead_code)]
+const __LOG_PREFIX: &[u8] = b"rdma\0";

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Work queues that a module owns.
+//!
+//! C header: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h)
+//!
+//! Work items are those of `kernel::workqueue`; [`WorkQueue`] derefs to its `Queue`.
+
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use kernel::bindings;
+use kernel::prelude::*;
+use kernel::workqueue::Queue;
+
+/// Runs each item on the CPU that queues it. Without one of the other kinds, the kernel wants one
+/// of `PERCPU` and `UNBOUND`.
+pub const PERCPU: u32 = bindings::wq_flags_WQ_PERCPU;
+/// Runs items on any CPU.
+pub const UNBOUND: u32 = bindings::wq_flags_WQ_UNBOUND;
+/// Makes progress when memory is short.
+pub const MEM_RECLAIM: u32 = bindings::wq_flags_WQ_MEM_RECLAIM;
+/// Uses the high-priority workers.
+pub const HIGHPRI: u32 = bindings::wq_flags_WQ_HIGHPRI;
+/// Shows the queue in sysfs.
+pub const SYSFS: u32 = bindings::wq_flags_WQ_SYSFS;
+/// One item at a time, in the order of queueing.
+pub const ORDERED: u32 = UNBOUND | bindings::wq_flags___WQ_ORDERED;
+
+/// An owned work queue. Dropping it drains and destroys it. Creation and drop may sleep.
+///
+/// # Invariants
+///
+/// `0` points to a live work queue that nobody else destroys.
+pub struct WorkQueue(NonNull<bindings::workqueue_struct>);
+
+// SAFETY: Work queues are used from any thread.
+unsafe impl Send for WorkQueue {}
+// SAFETY: As above.
+unsafe impl Sync for WorkQueue {}
+
+impl WorkQueue {
+    /// Makes a queue; `flags` are constants of this module, `max_active` of 0 is the default.
+    pub fn new(name: &CStr, flags: u32, max_active: i32) -> Result<Self> {
+        let max_active = if flags & ORDERED == ORDERED {
+            1
+        } else {
+            max_active
+        };
+        // SAFETY: The format takes the one string that is passed.
+        let wq = unsafe {
+            bindings::alloc_workqueue_noprof(
+                c"%s".as_char_ptr(),
+                flags,
+                max_active,
+                name.as_char_ptr(),
+            )
+        };
+        // INVARIANT: Made above, and only `drop` destroys it.
+        NonNull::new(wq).map(Self).ok_or(ENOMEM)
+    }
+
+    /// Makes a queue whose items run one at a time, in order.
+    pub fn new_ordered(name: &CStr, flags: u32) -> Result<Self> {
+        Self::new(name, flags | ORDERED, 1)
+    }
+
+    /// The C object.
+    pub fn as_raw(&self) -> *mut bindings::workqueue_struct {
+        self.0.as_ptr()
+    }
+
+    /// Waits until what is queued now has run.
+    pub fn flush(&self) {
+        // SAFETY: The queue is live by the type invariant.
+        unsafe { bindings::__flush_workqueue(self.as_raw()) }
+    }
+
+    /// Waits until the queue is empty, items that requeue themselves included.
+    pub fn drain(&self) {
+        // SAFETY: The queue is live by the type invariant.
+        unsafe { bindings::drain_workqueue(self.as_raw()) }
+    }
+}
+
+impl Deref for WorkQueue {
+    type Target = Queue;
+
+    fn deref(&self) -> &Queue {
+        // SAFETY: Live by the type invariant, as long as `self`.
+        unsafe { Queue::from_raw(self.as_raw().cast()) }
+    }
+}
+
+impl Drop for WorkQueue {
+    fn drop(&mut self) {
+        // SAFETY: Live by the type invariant, and never used again.
+        unsafe { bindings::destroy_workqueue(self.as_raw()) }
+    }
+}

@@ -7,7 +7,9 @@
 
 extern crate kernel_facade as kernel;
 
+pub mod cgroup;
 pub mod completion;
+pub mod device;
 pub mod gfp;
 pub mod ratelimit;
 pub mod refcount;

@@ -9,7 +9,7 @@
 part-addr		:= c
 part-agent		:= c
 part-cache		:= c
-part-cgroup		:= c
+part-cgroup		:= rust
 part-counters		:= c
 part-cq			:= c
 part-device		:= c

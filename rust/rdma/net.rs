@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! What the core needs of the network stack.
+
+pub mod netdev;
+pub mod notifier;
+pub mod rtnl;
+
+pub use netdev::NetDevice;

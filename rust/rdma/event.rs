@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Asynchronous events of devices, ports and objects (IBTA 11.6.3).
+//!
+//! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
+
+use kernel::bindings;
+use kernel::sync::aref::ARef;
+use kernel::workqueue::Queue;
+
+use crate::device::Device;
+
+/// Events that concern a port.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum PortEvent {
+    /// The link is up.
+    Active,
+    /// The link is down.
+    Err,
+    /// The LID changed.
+    LidChange,
+    /// The P_Key table changed.
+    PkeyChange,
+    /// The subnet manager changed.
+    SmChange,
+    /// Clients have to register with the subnet manager again.
+    ClientReregister,
+    /// The GID table changed.
+    GidChange,
+}
+
+impl PortEvent {
+    const TABLE: [(PortEvent, bindings::ib_event_type); 7] = [
+        (
+            PortEvent::Active,
+            bindings::ib_event_type_IB_EVENT_PORT_ACTIVE,
+        ),
+        (PortEvent::Err, bindings::ib_event_type_IB_EVENT_PORT_ERR),
+        (
+            PortEvent::LidChange,
+            bindings::ib_event_type_IB_EVENT_LID_CHANGE,
+        ),
+        (
+            PortEvent::PkeyChange,
+            bindings::ib_event_type_IB_EVENT_PKEY_CHANGE,
+        ),
+        (
+            PortEvent::SmChange,
+            bindings::ib_event_type_IB_EVENT_SM_CHANGE,
+        ),
+        (
+            PortEvent::ClientReregister,
+            bindings::ib_event_type_IB_EVENT_CLIENT_REREGISTER,
+        ),
+        (
+            PortEvent::GidChange,
+            bindings::ib_event_type_IB_EVENT_GID_CHANGE,
+        ),
+    ];
+
+    fn from_raw(raw: bindings::ib_event_type) -> Option<Self> {
+        Self::TABLE
+            .into_iter()
+            .find_map(|(event, code)| (code == raw).then_some(event))
+    }
+
+    fn as_raw(self) -> bindings::ib_event_type {
+        Self::TABLE
+            .into_iter()
+            .find_map(|(event, code)| (event == self).then_some(code))
+            .unwrap_or(bindings::ib_event_type_IB_EVENT_PORT_ERR)
+    }
+}
+
+/// An event, with a reference that keeps its device in memory.
+pub struct Event {
+    raw: bindings::ib_event,
+    device: ARef<Device>,
+}
+
+// SAFETY: The pointers of the event are passed on, and never dereferenced here.
+unsafe impl Send for Event {}
+
+impl Event {
+    /// Copies a C event.
+    ///
+    /// # Safety
+    ///
+    /// `event` is valid, and so is its device.
+    pub unsafe fn from_raw(event: *const bindings::ib_event) -> Self {
+        // SAFETY: By the contract.
+        let raw = unsafe { event.read() };
+        Self {
+            // SAFETY: By the contract.
+            device: unsafe { Device::from_raw(raw.device) }.hold(),
+            raw,
+        }
+    }
+
+    /// Makes an event of a port.
+    pub fn of_port(device: &Device, port: u32, event: PortEvent) -> Self {
+        Self {
+            raw: bindings::ib_event {
+                device: device.as_raw(),
+                element: bindings::ib_event__bindgen_ty_1 { port_num: port },
+                event: event.as_raw(),
+            },
+            device: device.hold(),
+        }
+    }
+
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// What the event says about a port, and the number of the port.
+    pub fn port_event(&self) -> Option<(PortEvent, u32)> {
+        // SAFETY: Events of ports carry the number.
+        PortEvent::from_raw(self.raw.event)
+            .map(|event| (event, unsafe { self.raw.element.port_num }))
+    }
+
+    /// Calls the handlers that are registered for the device, one after another. May sleep.
+    pub fn deliver(mut self) {
+        // SAFETY: The event is valid, and its device is held.
+        unsafe { bindings::ib_dispatch_event_clients(&mut self.raw) }
+    }
+
+    /// Hands the event to the core, which refreshes its cache and calls the handlers later. Any
+    /// context.
+    pub fn dispatch(&self) {
+        // SAFETY: The event is valid, and its device is held.
+        unsafe { bindings::ib_dispatch_event(&self.raw) }
+    }
+}
+
+/// The work queue of events and of the release of GIDs.
+pub fn queue() -> &'static Queue {
+    // SAFETY: The queue is made before all users of the core and destroyed after them.
+    unsafe { Queue::from_raw(bindings::ib_wq.cast()) }
+}
+
+/// Waits until the events that are queued now were delivered. May sleep.
+pub fn flush() {
+    // SAFETY: As above.
+    unsafe { bindings::__flush_workqueue(bindings::ib_wq) }
+}

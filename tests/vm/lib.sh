@@ -5,7 +5,7 @@
 # $OUT/log; it is shown on stderr when the test fails.
 
 SUITE=$(basename "$0" .sh)
-OUT=${OUT:-/out}/$SUITE
+OUT=${OUT:-/out}
 LOG=$OUT/log
 mkdir -p "$LOG"
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The judgement and the parsers of scripts/run-tests."""
+import importlib.machinery
+import importlib.util
+import os
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
+
+
+def script(name):
+    """A script without .py, as a module."""
+    path = os.path.join(TOP, "scripts", name)
+    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_") + "_under_test", path)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    loader.exec_module(module)
+    return module
+
+
+rt = script("run-tests")
+
+
+class Parse(unittest.TestCase):
+    def test_results(self):
+        table = rt.parse_results("noise\nPASS a:b\nFAIL a:c why it failed\nSKIP a:d no x\nPASS no-colon\n")
+        self.assertEqual(table, {"a:b": ("PASS", ""), "a:c": ("FAIL", "why it failed"), "a:d": ("SKIP", "no x")})
+
+    def test_worst_of_equal_names(self):
+        self.assertEqual(rt.parse_results("FAIL a:b x\nPASS a:b\n")["a:b"][0], "FAIL")
+
+    def test_known(self):
+        self.assertEqual(rt.parse_known("# c\n\na:b because of x # y\n"), {"a:b": "because of x"})
+
+
+class Judge(unittest.TestCase):
+    known = {"k": "reason"}
+
+    def test_pass(self):
+        self.assertEqual(rt.judge("a", ("PASS", ""), ("PASS", ""), {})[0], "PASS")
+
+    def test_better_than_stock(self):
+        self.assertEqual(rt.judge("a", ("PASS", ""), ("FAIL", "x"), {})[0], "PASS")
+
+    def test_regression(self):
+        self.assertEqual(rt.judge("a", ("FAIL", "x"), ("PASS", ""), {})[0], "FAIL")
+
+    def test_both_fail_unknown(self):
+        self.assertEqual(rt.judge("a", ("FAIL", "x"), ("FAIL", "x"), self.known)[0], "FAIL")
+
+    def test_both_fail_known(self):
+        self.assertEqual(rt.judge("k", ("FAIL", "x"), ("FAIL", "x"), self.known)[0], "SKIP")
+
+    def test_known_but_stock_passes(self):
+        self.assertEqual(rt.judge("k", ("FAIL", "x"), ("PASS", ""), self.known)[0], "FAIL")
+
+    def test_skip_hides_nothing(self):
+        self.assertEqual(rt.judge("a", ("SKIP", "x"), ("PASS", ""), {})[0], "FAIL")
+
+    def test_lost(self):
+        self.assertEqual(rt.judge("a", None, ("PASS", ""), {})[0], "FAIL")
+        self.assertEqual(rt.judge("a", None, None, {})[0], "FAIL")

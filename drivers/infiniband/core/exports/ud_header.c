@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: GPL-2.0
+
+#include <linux/export.h>
+#include <rdma/ib_pack.h>
+
+EXPORT_SYMBOL(ib_ud_header_init);
+EXPORT_SYMBOL(ib_ud_header_pack);
+EXPORT_SYMBOL(ib_ud_ip4_csum);

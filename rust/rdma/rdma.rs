@@ -7,24 +7,47 @@
 
 extern crate kernel_facade as kernel;
 
+pub mod ah;
+pub mod async_event;
 pub mod cgroup;
 pub mod completion;
+pub mod cq;
 pub mod device;
+pub mod drain;
+pub mod eth_link;
 pub mod event;
 pub mod gfp;
 pub mod gid;
+pub mod gid_addr;
+pub mod hw_stats;
 pub mod mad;
+pub mod mr;
+pub mod mw;
 pub mod net;
+pub mod network_header;
+pub mod object;
 pub mod pack;
+pub mod pd;
 pub mod port;
+pub mod printk;
+pub mod qp;
+pub mod rate;
 pub mod ratelimit;
 pub mod rcu_box;
+pub mod rdma_netdev;
 pub mod refcount;
 pub mod rwlock;
 pub mod rwsem;
 pub mod spinlock;
+pub mod srq;
+pub mod udata;
+pub mod usecnt;
+pub mod vf;
+pub mod wc;
 pub mod workqueue;
+pub mod wq;
 pub mod xarray;
+pub mod xrcd;
 
 /// Read by the `pr_*` macros.
 #[allow(dead_code)]

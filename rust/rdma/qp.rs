@@ -1,0 +1,791 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queue pairs (`struct ib_qp`).
+
+use crate::{
+    ah::{owned, AhAttr, XmitSlave},
+    async_event::{Event, EventHandler},
+    completion::Completion,
+    cq::Cq,
+    device::Device,
+    gid::{Gid, GidAttr},
+    object::{c_object, driver_op, DriverObject, TrackedObject},
+    pd::Pd,
+    spinlock::CSpinLock,
+    srq::Srq,
+    udata::{AttrBundle, Udata},
+    usecnt::UseCount,
+    xarray::{Kind, Mark, Xa},
+    xrcd::Xrcd,
+};
+use core::{ffi::c_void, ptr};
+use kernel::{bindings, error::to_result, ffi::c_int, prelude::*, sync::aref::ARef};
+
+c_object! {
+    /// A queue pair, or a handle by which one more user of an XRC target shares it.
+    pub struct Qp(ib_qp);
+}
+
+c_object! {
+    /// The user object of a queue pair.
+    pub struct UserQp(ib_uqp_object);
+}
+
+c_object! {
+    /// A table of receive work queues.
+    pub struct IndirectionTable(ib_rwq_ind_table);
+}
+
+// SAFETY: Transparent over `ib_qp`, which is valid when zeroed until `set_up`.
+unsafe impl DriverObject for Qp {
+    type Raw = bindings::ib_qp;
+
+    fn driver_size(device: &Device) -> usize {
+        device.ops().size_ib_qp
+    }
+}
+
+// SAFETY: `res` is the entry of a queue pair.
+unsafe impl TrackedObject for Qp {
+    const KIND: bindings::rdma_restrack_type = bindings::rdma_restrack_type_RDMA_RESTRACK_QP;
+
+    fn tracker_entry(&self) -> *mut bindings::rdma_restrack_entry {
+        // SAFETY: The object is valid; no reference is made.
+        unsafe { &raw mut (*self.as_raw()).res }
+    }
+}
+
+impl IndirectionTable {
+    /// Uses by queue pairs.
+    pub fn uses(&self) -> &UseCount {
+        // SAFETY: The field is part of a valid object and only accessed atomically.
+        unsafe { UseCount::from_raw(&raw mut (*self.as_raw()).usecnt) }
+    }
+}
+
+/// Transport service of a queue pair (`IB_QPT_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QpType(bindings::ib_qp_type);
+
+impl QpType {
+    /// Unreliable datagram.
+    pub const UD: Self = Self(bindings::ib_qp_type_IB_QPT_UD);
+    /// XRC target: only receives, for several initiators.
+    pub const XRC_TGT: Self = Self(bindings::ib_qp_type_IB_QPT_XRC_TGT);
+
+    /// From the C constant; drivers have values of their own.
+    pub fn from_raw(raw: bindings::ib_qp_type) -> Self {
+        Self(raw)
+    }
+
+    /// To the C constant.
+    pub fn as_raw(self) -> bindings::ib_qp_type {
+        self.0
+    }
+
+    /// Whether the queue pair is connected to one peer and has a path of its own.
+    pub fn is_connected(self) -> bool {
+        matches!(
+            self.0,
+            bindings::ib_qp_type_IB_QPT_UC
+                | bindings::ib_qp_type_IB_QPT_RC
+                | bindings::ib_qp_type_IB_QPT_XRC_INI
+                | bindings::ib_qp_type_IB_QPT_XRC_TGT
+        )
+    }
+}
+
+/// Which fields of a [`QpAttr`] a call means (`IB_QP_*`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct AttrMask(u32);
+
+impl AttrMask {
+    /// The state to go to.
+    pub const STATE: Self = Self(bindings::ib_qp_attr_mask_IB_QP_STATE);
+    /// The port.
+    pub const PORT: Self = Self(bindings::ib_qp_attr_mask_IB_QP_PORT);
+    /// The primary path.
+    pub const AV: Self = Self(bindings::ib_qp_attr_mask_IB_QP_AV);
+    /// The alternate path.
+    pub const ALT_PATH: Self = Self(bindings::ib_qp_attr_mask_IB_QP_ALT_PATH);
+    /// First expected sequence number.
+    pub const RQ_PSN: Self = Self(bindings::ib_qp_attr_mask_IB_QP_RQ_PSN);
+    /// First sequence number to send.
+    pub const SQ_PSN: Self = Self(bindings::ib_qp_attr_mask_IB_QP_SQ_PSN);
+
+    /// From the bits of a C caller.
+    pub fn from_bits(bits: c_int) -> Self {
+        Self(bits as u32)
+    }
+
+    /// As C passes it.
+    pub fn bits(self) -> c_int {
+        self.0 as c_int
+    }
+
+    /// Whether all bits of `other` are set.
+    pub fn contains(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl core::ops::BitOr for AttrMask {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Attributes to be changed, or asked for.
+#[repr(transparent)]
+pub struct QpAttr(bindings::ib_qp_attr);
+
+impl QpAttr {
+    /// Views attributes of a C caller.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must be valid for `'a`, nobody else may use it meanwhile, and where the caller's
+    /// mask names an address vector, that vector's source GID must be null or a reference that
+    /// belongs to it.
+    pub unsafe fn from_raw<'a>(ptr: *mut bindings::ib_qp_attr) -> &'a mut Self {
+        // SAFETY: By the contract of this function; the type is transparent.
+        unsafe { &mut *ptr.cast() }
+    }
+
+    /// Views memory that is about to receive attributes: its address vectors have no source
+    /// GID, whatever lies there.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must be writable for `'a`, and nobody else may use it meanwhile.
+    pub unsafe fn from_raw_output<'a>(ptr: *mut bindings::ib_qp_attr) -> &'a mut Self {
+        // SAFETY: By the contract of this function.
+        unsafe {
+            (&raw mut (*ptr).ah_attr.grh.sgid_attr).write(ptr::null());
+            (&raw mut (*ptr).alt_ah_attr.grh.sgid_attr).write(ptr::null());
+            Self::from_raw(ptr)
+        }
+    }
+
+    /// Attributes that move a queue pair to the error state, with [`AttrMask::STATE`].
+    pub fn error_state() -> Self {
+        let mut attr: bindings::ib_qp_attr = pin_init::zeroed();
+        attr.qp_state = bindings::ib_qp_state_IB_QPS_ERR;
+        Self(attr)
+    }
+
+    /// No attributes.
+    pub fn empty() -> Self {
+        Self(pin_init::zeroed())
+    }
+
+    /// Whether the state to go to, or reported, is INIT.
+    pub fn is_init(&self) -> bool {
+        self.0.qp_state == bindings::ib_qp_state_IB_QPS_INIT
+    }
+
+    /// Whether the reported state is INIT or later, so that the queue pair has a port.
+    pub fn has_port(&self) -> bool {
+        self.0.qp_state >= bindings::ib_qp_state_IB_QPS_INIT
+    }
+
+    /// The port.
+    pub fn port(&self) -> u32 {
+        self.0.port_num
+    }
+
+    /// The primary path. Only meaningful with [`AttrMask::AV`].
+    pub fn av(&mut self) -> &mut AhAttr {
+        // SAFETY: By the contract of `from_raw`; the vector is part of `self`.
+        unsafe { AhAttr::from_raw(&mut self.0.ah_attr) }
+    }
+
+    /// The alternate path. Only meaningful with [`AttrMask::ALT_PATH`].
+    pub fn alt_path(&mut self) -> &mut AhAttr {
+        // SAFETY: As above.
+        unsafe { AhAttr::from_raw(&mut self.0.alt_ah_attr) }
+    }
+
+    /// First expected sequence number.
+    pub fn rq_psn(&mut self) -> &mut u32 {
+        &mut self.0.rq_psn
+    }
+
+    /// First sequence number to send.
+    pub fn sq_psn(&mut self) -> &mut u32 {
+        &mut self.0.sq_psn
+    }
+
+    /// Tells the driver which bonding slave the primary path uses.
+    pub fn set_xmit_slave(&mut self, slave: &XmitSlave) {
+        self.0.xmit_slave = slave.as_raw();
+    }
+}
+
+/// What a consumer asks for when it creates a queue pair.
+#[repr(transparent)]
+pub struct QpInitAttr(bindings::ib_qp_init_attr);
+
+impl QpInitAttr {
+    /// Takes the request of a consumer.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must be valid for `'a`, nobody else may use it meanwhile, the objects that it names
+    /// must be live objects of the same device, and the handler must be callable as long as the
+    /// queue pair exists.
+    pub unsafe fn from_raw<'a>(ptr: *mut bindings::ib_qp_init_attr) -> &'a mut Self {
+        // SAFETY: By the contract of this function; the type is transparent.
+        unsafe { &mut *ptr.cast() }
+    }
+
+    /// An empty request, as the place for the result of a query.
+    pub fn empty() -> Self {
+        Self(pin_init::zeroed())
+    }
+
+    /// Transport service.
+    pub fn kind(&self) -> QpType {
+        QpType(self.0.qp_type)
+    }
+
+    /// Whether the consumer wants contexts of the RDMA READ/WRITE API.
+    pub fn wants_rdma_contexts(&self) -> bool {
+        self.0.cap.max_rdma_ctxs != 0
+    }
+
+    /// Largest number of SG entries of a send request.
+    pub fn max_send_sge(&self) -> u32 {
+        self.0.cap.max_send_sge
+    }
+
+    /// Whether the queue pair transfers data with protection information.
+    pub fn wants_integrity(&self) -> bool {
+        const INTEGRITY: u32 = bindings::ib_qp_create_flags_IB_QP_CREATE_INTEGRITY_EN as u32;
+        self.0.create_flags & INTEGRITY != 0
+    }
+
+    /// The XRC domain of a target.
+    pub fn xrcd(&self) -> Option<&Xrcd> {
+        // SAFETY: Null or live by the contract of `from_raw`.
+        (!self.0.xrcd.is_null()).then(|| unsafe { Xrcd::from_raw(self.0.xrcd) })
+    }
+
+    /// Where events go.
+    pub fn event_handler(&self) -> EventHandler {
+        // SAFETY: By the contract of `from_raw`.
+        unsafe { EventHandler::from_raw(self.0.event_handler, self.0.qp_context) }
+    }
+
+    /// Enlarges the request by what the RDMA READ/WRITE API needs on `device`.
+    pub fn reserve_rdma_contexts(&mut self, device: &Device) {
+        // SAFETY: Both are valid.
+        unsafe { bindings::rdma_rw_init_qp(device.as_raw(), &mut self.0) };
+    }
+}
+
+/// What one more user of an XRC target asks for.
+#[repr(transparent)]
+pub struct QpOpenAttr(bindings::ib_qp_open_attr);
+
+impl QpOpenAttr {
+    /// Takes the request of a consumer.
+    ///
+    /// # Safety
+    ///
+    /// `ptr` must be valid for `'a`, and the handler must be callable as long as the handle
+    /// exists.
+    pub unsafe fn from_raw<'a>(ptr: *const bindings::ib_qp_open_attr) -> &'a Self {
+        // SAFETY: By the contract of this function; the type is transparent.
+        unsafe { &*ptr.cast() }
+    }
+
+    /// Transport service.
+    pub fn kind(&self) -> QpType {
+        QpType(self.0.qp_type)
+    }
+
+    /// Number of the queue pair.
+    pub fn number(&self) -> u32 {
+        self.0.qp_num
+    }
+
+    /// Where events go.
+    pub fn event_handler(&self) -> EventHandler {
+        // SAFETY: By the contract of `from_raw`.
+        unsafe { EventHandler::from_raw(self.0.event_handler, self.0.qp_context) }
+    }
+}
+
+/// What the core does with the events of a queue pair.
+pub trait QpEvents {
+    /// Handles an event of `qp`, the queue pair that the driver knows. Any context.
+    fn on_event(qp: &Qp, event: &mut Event);
+}
+
+/// The shared handles on an XRC target, under their lock.
+pub struct Handles<'a> {
+    target: &'a Qp,
+    _held: crate::spinlock::CSpinLockGuard<'a>,
+}
+
+impl Handles<'_> {
+    /// Calls `f` with each handle, the latest first. Interrupts are off.
+    pub fn for_each(&self, mut f: impl FnMut(&Qp)) {
+        // SAFETY: The list was initialised when the target was created, its elements are live
+        // handles linked by `open_list`, and the lock is held.
+        unsafe {
+            let head = &raw mut (*self.target.as_raw()).open_list;
+            let mut node = (*head).next;
+            while !ptr::eq(node, head) {
+                let handle = kernel::container_of!(node, bindings::ib_qp, open_list);
+                node = (*node).next;
+                f(Qp::from_raw(handle));
+            }
+        }
+    }
+
+    fn add(&self, handle: &Qp) {
+        // SAFETY: As above; the handle is not on a list yet.
+        unsafe {
+            bindings::list_add(
+                &raw mut (*handle.as_raw()).open_list,
+                &raw mut (*self.target.as_raw()).open_list,
+            );
+        }
+    }
+
+    fn remove(&self, handle: &Qp) {
+        // SAFETY: The handle is on the list of the target, whose lock is held.
+        unsafe { bindings::list_del(&raw mut (*handle.as_raw()).open_list) };
+    }
+}
+
+impl Qp {
+    /// The device.
+    pub fn device(&self) -> &Device {
+        // SAFETY: Set at creation; the device outlives its objects.
+        unsafe { Device::from_raw((*self.as_raw()).device) }
+    }
+
+    /// The protection domain; XRC targets have none.
+    pub fn pd(&self) -> Option<&Pd> {
+        // SAFETY: Set at creation; the queue pair keeps the domain in use.
+        unsafe {
+            let pd = (*self.as_raw()).pd;
+            (!pd.is_null()).then(|| Pd::from_raw(pd))
+        }
+    }
+
+    /// The completion queue of the send queue, if there is a send queue.
+    pub fn send_cq(&self) -> Option<&Cq> {
+        // SAFETY: As above.
+        unsafe {
+            let cq = (*self.as_raw()).send_cq;
+            (!cq.is_null()).then(|| Cq::from_raw(cq))
+        }
+    }
+
+    /// The completion queue of the receive queue, if there is one.
+    pub fn recv_cq(&self) -> Option<&Cq> {
+        // SAFETY: As above.
+        unsafe {
+            let cq = (*self.as_raw()).recv_cq;
+            (!cq.is_null()).then(|| Cq::from_raw(cq))
+        }
+    }
+
+    /// The shared receive queue, if receives come from one.
+    pub fn srq(&self) -> Option<&Srq> {
+        // SAFETY: As above.
+        unsafe {
+            let srq = (*self.as_raw()).srq;
+            (!srq.is_null()).then(|| Srq::from_raw(srq))
+        }
+    }
+
+    /// The table of receive work queues, of an RSS queue pair.
+    pub fn indirection_table(&self) -> Option<&IndirectionTable> {
+        // SAFETY: As above.
+        unsafe {
+            let table = (*self.as_raw()).rwq_ind_tbl;
+            (!table.is_null()).then(|| IndirectionTable::from_raw(table))
+        }
+    }
+
+    /// The XRC domain of a target.
+    pub fn xrcd(&self) -> Option<&Xrcd> {
+        // SAFETY: As above.
+        unsafe {
+            let xrcd = (*self.as_raw()).xrcd;
+            (!xrcd.is_null()).then(|| Xrcd::from_raw(xrcd))
+        }
+    }
+
+    /// The queue pair that the driver knows: the target for a shared handle, else this one.
+    pub fn real(&self) -> &Qp {
+        // SAFETY: Set at creation; a handle keeps its target in use.
+        unsafe { Qp::from_raw((*self.as_raw()).real_qp) }
+    }
+
+    /// Whether this is only a handle on an XRC target.
+    pub fn is_handle(&self) -> bool {
+        !ptr::eq(self.real(), self)
+    }
+
+    /// Number of the queue pair.
+    pub fn number(&self) -> u32 {
+        // SAFETY: Set at creation.
+        unsafe { (*self.as_raw()).qp_num }
+    }
+
+    /// Transport service.
+    pub fn kind(&self) -> QpType {
+        // SAFETY: Set at creation.
+        QpType(unsafe { (*self.as_raw()).qp_type })
+    }
+
+    /// The port, 0 before one is assigned.
+    pub fn port(&self) -> u32 {
+        // SAFETY: Only the consumer's modify call, which it serialises, changes it.
+        unsafe { (*self.as_raw()).port }
+    }
+
+    /// Sets the port. For the consumer that modifies.
+    pub fn set_port(&self, port: u32) {
+        // SAFETY: As above.
+        unsafe { (*self.as_raw()).port = port };
+    }
+
+    /// Multicast attachments, flows and shared handles.
+    pub fn uses(&self) -> &UseCount {
+        // SAFETY: The field is part of a valid object and only accessed atomically.
+        unsafe { UseCount::from_raw(&raw mut (*self.as_raw()).usecnt) }
+    }
+
+    /// Whether the queue pair belongs to user space.
+    pub fn is_user(&self) -> bool {
+        // SAFETY: Set at creation.
+        unsafe { !(*self.as_raw()).uobject.is_null() }
+    }
+
+    /// Number of pool regions that are not back in their pool.
+    pub fn mrs_in_use(&self) -> i32 {
+        // SAFETY: The object is valid; read without the lock for a warning only.
+        unsafe { (&raw const (*self.as_raw()).mrs_used).read_volatile() }
+    }
+
+    /// Whether a counter set counts this queue pair.
+    pub fn has_counter(&self) -> bool {
+        // SAFETY: The object is valid; a racing bind is settled by the bind itself.
+        unsafe {
+            !(&raw const (*self.as_raw()).counter)
+                .read_volatile()
+                .is_null()
+        }
+    }
+
+    /// Completed by the event that the last entry was taken from the shared receive queue.
+    pub fn last_wqe_reached(&self) -> &Completion {
+        // SAFETY: Initialised by `set_up`.
+        unsafe { Completion::from_raw(&raw mut (*self.as_raw()).srq_completion) }
+    }
+
+    /// The consumer's handler, behind the core's own.
+    pub fn consumer_handler(&self) -> EventHandler {
+        // SAFETY: Set at creation from a consumer's request.
+        unsafe {
+            EventHandler::from_raw(
+                (*self.as_raw()).registered_event_handler,
+                (*self.as_raw()).qp_context,
+            )
+        }
+    }
+
+    /// The handler of a shared handle.
+    pub fn handle_handler(&self) -> EventHandler {
+        // SAFETY: Set when the handle was made, from a consumer's request.
+        unsafe {
+            EventHandler::from_raw((*self.as_raw()).event_handler, (*self.as_raw()).qp_context)
+        }
+    }
+
+    /// Fills in what the driver may look at. For the creator.
+    pub fn set_up<E: QpEvents>(
+        &self,
+        device: &Device,
+        pd: Option<&Pd>,
+        attr: &QpInitAttr,
+        user: Option<&UserQp>,
+    ) {
+        let qp = self.as_raw();
+        // SAFETY: The creator has the object for itself; the request names live objects.
+        unsafe {
+            (*qp).device = device.as_raw();
+            (*qp).pd = pd.map_or(ptr::null_mut(), Pd::as_raw);
+            (*qp).uobject = user.map_or(ptr::null_mut(), UserQp::as_raw);
+            (*qp).real_qp = qp;
+            (*qp).qp_type = attr.0.qp_type;
+            (*qp).rwq_ind_tbl = attr.0.rwq_ind_tbl;
+            (*qp).srq = attr.0.srq;
+            (*qp).event_handler = Some(on_event::<E>);
+            (*qp).registered_event_handler = attr.0.event_handler;
+            (*qp).port = attr.0.port_num;
+            (*qp).qp_context = attr.0.qp_context;
+
+            bindings::__spin_lock_init(
+                &raw mut (*qp).mr_lock,
+                c"&qp->mr_lock".as_char_ptr(),
+                kernel::static_lock_class!().as_ptr(),
+            );
+            Xa::<bindings::ib_comp_cntr>::init_raw(&raw mut (*qp).comp_cntrs, Kind::Plain);
+            bindings::INIT_LIST_HEAD(&raw mut (*qp).rdma_mrs);
+            bindings::INIT_LIST_HEAD(&raw mut (*qp).sig_mrs);
+            bindings::init_completion(&raw mut (*qp).srq_completion);
+        }
+        self.set_cqs(attr);
+    }
+
+    /// Stores the completion queues of the request. For the creator, who does it again after
+    /// the driver's turn, as a driver (mlx4) is known to overwrite them.
+    pub fn set_cqs(&self, attr: &QpInitAttr) {
+        let qp = self.as_raw();
+        // SAFETY: The creator has the object for itself.
+        unsafe {
+            (*qp).send_cq = attr.0.send_cq;
+            (*qp).recv_cq = attr.0.recv_cq;
+        }
+    }
+
+    /// Turns a new queue pair into the shared target of an XRC domain. For the creator.
+    pub fn set_up_target<E: QpEvents>(&self, xrcd: &Xrcd) {
+        let qp = self.as_raw();
+        // SAFETY: The creator has the object for itself.
+        unsafe {
+            (*qp).event_handler = Some(on_event::<E>);
+            (*qp).qp_context = qp.cast();
+            (*qp).pd = ptr::null_mut();
+            (*qp).send_cq = ptr::null_mut();
+            (*qp).recv_cq = ptr::null_mut();
+            (*qp).srq = ptr::null_mut();
+            (*qp).xrcd = xrcd.as_raw();
+            bindings::INIT_LIST_HEAD(&raw mut (*qp).open_list);
+        }
+    }
+
+    /// Makes a new object a handle on `target`. For the creator.
+    pub fn set_up_handle(&self, target: &Qp, events: EventHandler) {
+        let qp = self.as_raw();
+        // SAFETY: The creator has the object for itself.
+        unsafe {
+            (*qp).real_qp = target.as_raw();
+            (*qp).device = target.device().as_raw();
+            (*qp).event_handler = events.function;
+            (*qp).qp_context = events.context;
+            (*qp).qp_num = target.number();
+            (*qp).qp_type = target.kind().0;
+        }
+        target.handles().add(self);
+    }
+
+    /// Takes a handle off its target's list; after this no event goes to it.
+    pub fn unlink_handle(&self) {
+        self.real().handles().remove(self);
+    }
+
+    /// The handles on this target.
+    pub fn handles(&self) -> Handles<'_> {
+        // SAFETY: The lock is initialised with the device, which outlives the queue pair.
+        let lock =
+            unsafe { CSpinLock::from_raw(&raw mut (*self.device().as_raw()).qp_open_list_lock) };
+        Handles {
+            target: self,
+            _held: lock.lock_irqsave(),
+        }
+    }
+
+    /// Sets the user object. For the creator.
+    pub fn set_user(&self, user: Option<&UserQp>) {
+        // SAFETY: The creator has the object for itself.
+        unsafe { (*self.as_raw()).uobject = user.map_or(ptr::null_mut(), UserQp::as_raw) };
+    }
+
+    /// Sets what the RDMA READ/WRITE API may use. For the creator.
+    pub fn set_rw_limits(&self, write_sge: u32, read_sge: u32, integrity: bool) {
+        let qp = self.as_raw();
+        // SAFETY: The creator has the object for itself.
+        unsafe {
+            (*qp).max_write_sge = write_sge;
+            (*qp).max_read_sge = read_sge;
+            if integrity {
+                (*qp).integrity_en = true;
+            }
+        }
+    }
+
+    /// Fills the pools of the RDMA READ/WRITE API. May sleep.
+    pub fn init_rw_pools(&self, attr: &mut QpInitAttr) -> Result {
+        // SAFETY: Both are valid.
+        to_result(unsafe { bindings::rdma_rw_init_mrs(self.as_raw(), &mut attr.0) })
+    }
+
+    /// Empties the pools of the RDMA READ/WRITE API. May sleep.
+    pub fn cleanup_rw_pools(&self) {
+        // SAFETY: The queue pair is valid and not used by its consumer any more.
+        unsafe { bindings::rdma_rw_cleanup_mrs(self.as_raw()) };
+    }
+
+    /// Lets the port's counter mode bind a counter. Failures only mean that nothing is counted.
+    pub fn bind_counter(&self, port: u32) {
+        // SAFETY: The queue pair is valid.
+        unsafe { bindings::rdma_counter_bind_qp_auto(self.as_raw(), port) };
+    }
+
+    /// Unbinds the counter, whatever the driver says.
+    pub fn unbind_counter(&self) {
+        // SAFETY: The queue pair is valid.
+        unsafe { bindings::rdma_counter_unbind_qp(self.as_raw(), self.port(), true) };
+    }
+
+    /// Replaces the source GID of the primary path; returns the earlier one. For the consumer
+    /// that modifies, and for the destroyer.
+    pub fn replace_av_sgid(&self, sgid: Option<ARef<GidAttr>>) -> Option<ARef<GidAttr>> {
+        let new = sgid.map_or(ptr::null(), GidAttr::into_raw);
+        // SAFETY: The caller serialises these calls; a pointer that is there owns a reference.
+        unsafe {
+            let slot = &raw mut (*self.as_raw()).av_sgid_attr;
+            owned(slot.replace(new))
+        }
+    }
+
+    /// As [`Self::replace_av_sgid`], for the alternate path.
+    pub fn replace_alt_sgid(&self, sgid: Option<ARef<GidAttr>>) -> Option<ARef<GidAttr>> {
+        let new = sgid.map_or(ptr::null(), GidAttr::into_raw);
+        // SAFETY: As above.
+        unsafe {
+            let slot = &raw mut (*self.as_raw()).alt_path_sgid_attr;
+            owned(slot.replace(new))
+        }
+    }
+
+    /// Gives up the completion counters that user space attached. For the destroyer.
+    pub fn release_comp_counters(&self) {
+        // SAFETY: Initialised by `set_up`; uverbs stores counters, each in use by this queue
+        // pair.
+        let counters =
+            unsafe { Xa::<bindings::ib_comp_cntr>::from_raw(&raw mut (*self.as_raw()).comp_cntrs) };
+        for (_, counter) in counters.iter(Mark::Present) {
+            // SAFETY: As above.
+            let uses = unsafe { UseCount::from_raw(&raw mut (*counter.as_ptr()).usecnt) };
+            drop(uses.reclaim());
+        }
+        counters.clear();
+    }
+
+    /// Asks the driver to set up its part; it updates the capabilities of the request.
+    pub fn driver_create(&self, attr: &mut QpInitAttr, udata: Option<&Udata>) -> Result {
+        let udata = Udata::as_raw_or_null(udata);
+        to_result(driver_op!(
+            self.device(),
+            create_qp(self.as_raw(), &mut attr.0, udata)
+        )?)
+    }
+
+    /// Asks the driver to change attributes.
+    pub fn driver_modify(
+        &self,
+        attr: &mut QpAttr,
+        mask: AttrMask,
+        udata: Option<&Udata>,
+    ) -> Result {
+        let udata = Udata::as_raw_or_null(udata);
+        to_result(driver_op!(
+            self.device(),
+            modify_qp(self.as_raw(), &mut attr.0, mask.bits(), udata)
+        )?)
+    }
+
+    /// Asks the driver for attributes.
+    pub fn driver_query(&self, attr: &mut QpAttr, mask: AttrMask, init: &mut QpInitAttr) -> Result {
+        to_result(driver_op!(
+            self.device(),
+            query_qp(self.as_raw(), &mut attr.0, mask.bits(), &mut init.0)
+        )?)
+    }
+
+    /// Asks the driver to give up its part.
+    pub fn driver_destroy(&self, udata: Option<&Udata>) -> Result {
+        let udata = Udata::as_raw_or_null(udata);
+        to_result(driver_op!(self.device(), destroy_qp(self.as_raw(), udata))?)
+    }
+
+    /// Asks the driver to send a multicast group's packets here.
+    pub fn driver_attach_mcast(&self, gid: &mut Gid, lid: u16) -> Result {
+        to_result(driver_op!(
+            self.device(),
+            attach_mcast(self.as_raw(), gid.as_raw_mut(), lid)
+        )?)
+    }
+
+    /// Asks the driver to end that.
+    pub fn driver_detach_mcast(&self, gid: &mut Gid, lid: u16) -> Result {
+        to_result(driver_op!(
+            self.device(),
+            detach_mcast(self.as_raw(), gid.as_raw_mut(), lid)
+        )?)
+    }
+
+    /// Lets the driver drain the send queue, if it has a way of its own.
+    pub fn driver_drain_sq(&self) -> bool {
+        driver_op!(self.device(), drain_sq(self.as_raw())).is_ok()
+    }
+
+    /// Lets the driver drain the receive queue, if it has a way of its own.
+    pub fn driver_drain_rq(&self) -> bool {
+        driver_op!(self.device(), drain_rq(self.as_raw())).is_ok()
+    }
+
+    /// Changes attributes through the core, as a kernel consumer.
+    pub fn modify(&self, attr: &mut QpAttr, mask: AttrMask) -> Result {
+        // SAFETY: Both are valid.
+        to_result(unsafe { bindings::ib_modify_qp(self.as_raw(), &mut attr.0, mask.bits()) })
+    }
+
+    /// Asks for attributes through the core.
+    pub fn query(&self, attr: &mut QpAttr, mask: AttrMask, init: &mut QpInitAttr) -> Result {
+        // SAFETY: All are valid.
+        to_result(unsafe {
+            bindings::ib_query_qp(self.as_raw(), &mut attr.0, mask.bits(), &mut init.0)
+        })
+    }
+
+    /// Destroys through the core. The queue pair must not be used after success.
+    pub fn destroy(&self) -> Result {
+        // SAFETY: The queue pair is valid, and the caller gives it up.
+        to_result(unsafe { bindings::ib_destroy_qp_user(self.as_raw(), ptr::null_mut()) })
+    }
+}
+
+/// Entry of the driver into a queue pair's events.
+///
+/// # Safety
+///
+/// Called by the driver, with an event of a live queue pair that is not destroyed before the
+/// call returns.
+unsafe extern "C" fn on_event<E: QpEvents>(event: *mut bindings::ib_event, _context: *mut c_void) {
+    // SAFETY: Drivers build the event on their stack and name the queue pair they know.
+    unsafe {
+        let qp = (*event).element.qp;
+        E::on_event(Qp::from_raw(qp), Event::from_raw(event));
+    }
+}
+
+/// What drivers get to destroy a queue pair of which user space knows nothing more.
+pub fn cleared_udata(attrs: Option<&AttrBundle>) -> Option<&Udata> {
+    attrs.map(|attrs| {
+        // SAFETY: The bundle is valid, and the result is part of it.
+        unsafe { Udata::from_raw(bindings::uverbs_get_cleared_udata(attrs.as_raw())) }
+    })
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Loading modules on demand.
+//!
+//! C header: [`include/linux/kmod.h`](srctree/include/linux/kmod.h)
+
+use kernel::{
+    bindings,
+    error::to_result,
+    fmt,
+    prelude::*,
+    str::CString, //
+};
+
+/// Has user space load the module with the alias `name`, and waits until that is done.
+///
+/// Sleeps for long. No lock may be held that the module takes while it loads.
+pub fn request(name: fmt::Arguments<'_>) -> Result {
+    let name = CString::try_from_fmt(name)?;
+    // SAFETY: The format takes one string, which is valid during the call. A positive result is
+    // the exit status of the loader, which does not matter: who asked looks for the result.
+    to_result(unsafe {
+        bindings::__request_module(true, c"%s".as_char_ptr(), name.as_char_ptr())
+        //
+    })
+}

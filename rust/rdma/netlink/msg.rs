@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Writing messages.
+
+use core::{
+    marker::PhantomData,
+    ops::{
+        Deref,
+        DerefMut, //
+    },
+    ptr::NonNull, //
+};
+
+use kernel::{
+    bindings,
+    error::to_result,
+    prelude::*, //
+};
+
+use crate::gfp::Gfp;
+
+use super::attr::{
+    Attr,
+    Nested,
+    WriteKind, //
+};
+
+/// The attribute number that pads 64-bit values, the same in all RDMA families.
+const PAD: c_int = 0;
+
+/// A socket buffer that messages are written to. Freed when dropped.
+///
+/// # Invariants
+///
+/// The pointer owns a linear `sk_buff` that nobody else knows.
+pub struct SkBuff(NonNull<bindings::sk_buff>);
+
+impl SkBuff {
+    /// Allocates a buffer of the customary size, which is that of a page at least.
+    pub fn new(gfp: Gfp) -> Result<Self> {
+        // SAFETY: No requirements.
+        let skb = unsafe { bindings::nlmsg_new_default(gfp.as_raw()) };
+        // INVARIANT: `nlmsg_new` returns a new linear buffer or null.
+        Ok(Self(NonNull::new(skb).ok_or(ENOMEM)?))
+    }
+
+    /// Starts a message.
+    pub fn message(&mut self, header: Header) -> Result<Message<'_>> {
+        // SAFETY: By the invariant, and the borrow keeps others away while the message lives.
+        unsafe { Message::new(self.0, header) }
+    }
+
+    /// Gives the buffer away.
+    pub(super) fn into_raw(self) -> *mut bindings::sk_buff {
+        core::mem::ManuallyDrop::new(self).0.as_ptr()
+    }
+}
+
+impl Drop for SkBuff {
+    fn drop(&mut self) {
+        // SAFETY: By the invariant.
+        unsafe { bindings::nlmsg_free(self.0.as_ptr()) };
+    }
+}
+
+/// What the header of a message says.
+#[derive(Clone, Copy)]
+pub struct Header {
+    /// The socket that the message answers; 0 from the kernel on its own.
+    pub portid: u32,
+    /// The sequence number of the request.
+    pub seq: u32,
+    /// Client and operation, see [`message_type`](super::message_type).
+    pub message_type: u32,
+    /// `NLM_F_*`.
+    pub flags: u32,
+}
+
+/// Where attributes are appended: a message, or a container in it.
+///
+/// # Invariants
+///
+/// `skb` is a linear `sk_buff`, valid and not changed by others during `'a`.
+pub struct AttrWriter<'a> {
+    skb: NonNull<bindings::sk_buff>,
+    // Invariant in `'a`, so that two writers cannot change places with a shorter-lived one.
+    life: PhantomData<*mut &'a ()>,
+}
+
+impl<'a> AttrWriter<'a> {
+    /// Appends to `skb`.
+    ///
+    /// # Safety
+    ///
+    /// `skb` is a linear netlink buffer, valid and not changed by others during `'a`.
+    pub unsafe fn from_raw(skb: NonNull<bindings::sk_buff>) -> Self {
+        // INVARIANT: As promised.
+        Self {
+            skb,
+            life: PhantomData,
+        }
+    }
+
+    /// The buffer, for functions that append to it.
+    pub fn as_raw(&mut self) -> *mut bindings::sk_buff {
+        self.skb.as_ptr()
+    }
+
+    fn len(&self) -> u32 {
+        // SAFETY: By the invariant.
+        unsafe { (*self.skb.as_ptr()).len }
+    }
+
+    /// Appends an attribute.
+    ///
+    /// `EMSGSIZE` if the buffer is full.
+    pub fn put<K: WriteKind>(&mut self, attr: Attr<K>, value: K::Source<'_>) -> Result {
+        let skb = self.as_raw();
+        K::write(value, |bytes, is_64bit| {
+            // The length field of an attribute counts the header as well.
+            const MAX: usize = u16::MAX as usize - size_of::<bindings::nlattr>();
+            if bytes.len() > MAX {
+                return Err(EMSGSIZE);
+            }
+            let id = c_int::from(attr.id());
+            let (len, data) = (bytes.len() as c_int, bytes.as_ptr().cast());
+            // SAFETY: The buffer is valid by the invariant, `data` is readable for `len`.
+            to_result(unsafe {
+                if is_64bit {
+                    bindings::nla_put_64bit(skb, id, len, data, PAD)
+                } else {
+                    bindings::nla_put(skb, id, len, data)
+                }
+            })
+        })
+    }
+
+    /// Appends an attribute if there is a value.
+    pub fn put_some<K: WriteKind>(
+        &mut self,
+        attr: Attr<K>,
+        value: Option<K::Source<'_>>,
+    ) -> Result {
+        value.map_or(Ok(()), |value| self.put(attr, value))
+    }
+
+    /// Opens a container.
+    pub fn nest(&mut self, attr: Attr<Nested>) -> Result<Nest<'_>> {
+        self.open(attr, bindings::NLA_F_NESTED)
+    }
+
+    /// Opens a container that is not marked as one: the tables that user space has always got so.
+    pub fn nest_unmarked(&mut self, attr: Attr<Nested>) -> Result<Nest<'_>> {
+        self.open(attr, 0)
+    }
+
+    fn open(&mut self, attr: Attr<Nested>, mark: u32) -> Result<Nest<'_>> {
+        let start = self.len();
+        let id = c_int::from(attr.id()) | mark as c_int;
+        // SAFETY: The buffer is valid by the invariant; no payload is read.
+        to_result(unsafe { bindings::nla_put(self.as_raw(), id, 0, core::ptr::null()) })?;
+        Ok(Nest(Section::new(self.skb, start)))
+    }
+}
+
+/// What was written to a buffer since `start`: taken back unless finished.
+///
+/// The pointer is held next to the writer's own: the two are used apart, so even a writer that
+/// was swapped with another cannot make this one touch a buffer it did not open.
+struct Section<'a> {
+    writer: AttrWriter<'a>,
+    skb: NonNull<bindings::sk_buff>,
+    start: u32,
+    finished: bool,
+}
+
+impl Section<'_> {
+    fn new(skb: NonNull<bindings::sk_buff>, start: u32) -> Self {
+        // INVARIANT: The caller's writer, which is borrowed meanwhile, has the same invariant.
+        Self {
+            writer: AttrWriter {
+                skb,
+                life: PhantomData,
+            },
+            skb,
+            start,
+            finished: false,
+        }
+    }
+
+    /// How much was written, and where it starts; nothing if the buffer is shorter than `start`.
+    fn written(&self) -> (u32, *mut u8) {
+        // SAFETY: The buffer is valid by the writer's invariant.
+        let (len, data) = unsafe { ((*self.skb.as_ptr()).len, (*self.skb.as_ptr()).data) };
+        let start = self.start.min(len);
+        // `start` is within the buffer's data.
+        (len - start, data.wrapping_add(start as usize))
+    }
+}
+
+impl Drop for Section<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            // SAFETY: The buffer is valid by the writer's invariant, and linear. Trimming to more
+            // than its length does nothing.
+            unsafe { bindings::skb_trim(self.skb.as_ptr(), self.start) };
+        }
+    }
+}
+
+/// An open container. What was put into it is taken back unless [`Nest::end`] is called.
+#[must_use]
+pub struct Nest<'a>(Section<'a>);
+
+impl Nest<'_> {
+    /// Closes the container.
+    ///
+    /// `EMSGSIZE`, and the container is taken back, if it is larger than an attribute may be.
+    pub fn end(mut self) -> Result {
+        let (len, at) = self.0.written();
+        let total = u16::try_from(len).map_err(|_| EMSGSIZE)?;
+        if usize::from(total) >= size_of::<bindings::nlattr>() {
+            // SAFETY: The header of the container is at `at` and within the buffer; nobody else
+            // looks at it.
+            unsafe { (*at.cast::<bindings::nlattr>()).nla_len = total };
+        }
+        self.0.finished = true;
+        Ok(())
+    }
+}
+
+impl<'a> Deref for Nest<'a> {
+    type Target = AttrWriter<'a>;
+
+    fn deref(&self) -> &AttrWriter<'a> {
+        &self.0.writer
+    }
+}
+
+impl<'a> DerefMut for Nest<'a> {
+    fn deref_mut(&mut self) -> &mut AttrWriter<'a> {
+        &mut self.0.writer
+    }
+}
+
+/// A message under construction, taken back unless [`Message::end`] is called.
+#[must_use]
+pub struct Message<'a>(Section<'a>);
+
+impl<'a> Message<'a> {
+    /// Starts a message at the end of `skb`; `EMSGSIZE` if the header does not fit.
+    ///
+    /// # Safety
+    ///
+    /// As for [`AttrWriter::from_raw`].
+    pub(super) unsafe fn new(skb: NonNull<bindings::sk_buff>, header: Header) -> Result<Self> {
+        // SAFETY: As promised by the caller.
+        let start = unsafe { (*skb.as_ptr()).len };
+        // SAFETY: As promised by the caller.
+        let nlh = unsafe {
+            bindings::nlmsg_put(
+                skb.as_ptr(),
+                header.portid,
+                header.seq,
+                header.message_type as c_int,
+                0,
+                header.flags as c_int,
+            )
+        };
+        if nlh.is_null() {
+            return Err(EMSGSIZE);
+        }
+        Ok(Self(Section::new(skb, start)))
+    }
+
+    /// Completes the message.
+    pub fn end(mut self) {
+        let (len, at) = self.0.written();
+        if len as usize >= size_of::<bindings::nlmsghdr>() {
+            // SAFETY: The message's header is at `at` and within the buffer; nobody else looks at
+            // it.
+            unsafe { (*at.cast::<bindings::nlmsghdr>()).nlmsg_len = len };
+        }
+        self.0.finished = true;
+    }
+}
+
+impl<'a> Deref for Message<'a> {
+    type Target = AttrWriter<'a>;
+
+    fn deref(&self) -> &AttrWriter<'a> {
+        &self.0.writer
+    }
+}
+
+impl<'a> DerefMut for Message<'a> {
+    fn deref_mut(&mut self) -> &mut AttrWriter<'a> {
+        &mut self.0.writer
+    }
+}

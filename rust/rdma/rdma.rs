@@ -39,6 +39,7 @@ pub mod ratelimit;
 pub mod rcu_box;
 pub mod rdma_netdev;
 pub mod refcount;
+pub mod restrack;
 pub mod rwlock;
 pub mod rwsem;
 pub mod spinlock;

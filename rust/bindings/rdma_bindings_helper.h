@@ -99,3 +99,6 @@
 #include "sa.h"
 #include "smi.h"
 #include "uverbs.h"
+
+/* Between the C and the Rust of one part. */
+#include "../../drivers/infiniband/core/device_glue.h"

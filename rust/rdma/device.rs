@@ -15,7 +15,21 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
-use crate::rwlock::RwLockIrq;
+pub mod alloc;
+pub mod clients;
+pub mod compat;
+pub mod events;
+pub mod netdev;
+pub mod ops;
+pub mod ports;
+pub mod query;
+pub mod stage;
+pub mod subdev;
+
+use crate::{
+    netns::Net,
+    rwlock::RwLockIrq, //
+};
 use core::{
     marker::PhantomData,
     mem::ManuallyDrop,
@@ -341,6 +355,13 @@ impl Device {
         unsafe { bindings::rdma_port_get_link_layer(self.as_raw(), port) }
     }
 
+    /// Looks at the network namespace that owns the device. The caller has a registration
+    /// reference, or something else that keeps the device from moving.
+    pub fn with_net<R>(&self, look: impl FnOnce(&Net) -> R) -> R {
+        // SAFETY: A namespace does not go before its devices have left it.
+        look(unsafe { Net::from_raw(self.net_raw()) })
+    }
+
     /// The network namespace that owns the device. May change in exclusive mode.
     #[inline]
     pub fn net_raw(&self) -> *mut bindings::net {
@@ -470,8 +491,8 @@ impl Clone for Get {
 impl Drop for Get {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: By the type invariant one count is ours.
-        unsafe { bindings::ib_device_put(self.0.as_ptr()) };
+        // One count is ours by the type invariant.
+        self.put();
     }
 }
 
@@ -498,6 +519,10 @@ impl Name {
     /// The name with its terminator.
     pub fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.0).unwrap_or(c"")
+    }
+
+    pub(crate) fn to_array(&self) -> [u8; NAME_MAX] {
+        self.0
     }
 
     /// The name's bytes without terminator.

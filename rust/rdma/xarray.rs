@@ -14,6 +14,7 @@ use crate::gfp::Gfp;
 use kernel::bindings;
 use kernel::error::to_result;
 use kernel::prelude::*;
+use kernel::sync::rcu;
 use kernel::types::Opaque;
 
 /// A mark of an entry.
@@ -217,6 +218,49 @@ impl<T> Xa<T> {
         // SAFETY: The array is initialised by the type invariant, `index` is valid.
         let entry = unsafe { bindings::xa_find(self.raw(), &mut index, usize::MAX, mark.raw()) };
         NonNull::new(entry.cast()).map(|entry| (index, entry))
+    }
+
+    /// As [`Xa::find`], but also finds an index with `mark` whose entry is empty: in an allocating
+    /// array, one that is reserved.
+    pub fn find_slot(&self, from: usize, mark: Mark) -> Option<(usize, Option<NonNull<T>>)> {
+        /// `XAS_RESTART`: the walk starts at the top.
+        const RESTART: *mut bindings::xa_node = core::ptr::without_provenance_mut(3);
+        /// `XA_RETRY_ENTRY`: the node is being replaced.
+        const RETRY: usize = (256 << 2) | 2;
+
+        let mut state = bindings::xa_state {
+            xa: self.raw(),
+            xa_index: from,
+            xa_node: RESTART,
+            ..pin_init::zeroed()
+        };
+        let _guard = rcu::read_lock();
+        loop {
+            // SAFETY: `state` walks an initialised array, and RCU is held.
+            let entry =
+                unsafe { bindings::xas_find_marked(&mut state, usize::MAX, mark.raw()) };
+            // SAFETY: Only looks at the value.
+            if unsafe { bindings::xa_is_zero(entry) } {
+                return Some((state.xa_index, None));
+            }
+            if entry.addr() == RETRY {
+                state.xa_node = RESTART;
+                continue;
+            }
+            return NonNull::new(entry.cast()).map(|entry| (state.xa_index, Some(entry)));
+        }
+    }
+
+    /// Removes the entry at `index` from the sight of readers, but in an allocating array keeps the
+    /// index reserved. Does not need memory where there was an entry.
+    pub fn hide(&self, index: usize, gfp: Gfp) -> Result<Option<NonNull<T>>> {
+        // SAFETY: The array is initialised by the type invariant.
+        let old = unsafe {
+            bindings::xa_store(self.raw(), index, core::ptr::null_mut(), gfp.as_raw())
+        };
+        // SAFETY: `old` is what an XArray function returned.
+        to_result(unsafe { bindings::xa_err(old) })?;
+        Ok(NonNull::new(old.cast()))
     }
 
     /// Walks the entries with `mark` in the order of their indices. Entries stored or removed

@@ -38,7 +38,7 @@ part-verbs		:= c
 
 # C companions of a Rust part: what has to stay C (tracepoint definitions,
 # variadic printers, module glue, data whose address is ABI).
-c-of-device		:=
+c-of-device		:= device_glue.o device_printk.o
 c-of-mad		:=
 c-of-verbs		:=
 

@@ -16,8 +16,8 @@ t link-200 -T 300 "python3 $H/leaks.py save /tmp/l1; for i in \$(seq 200); do $c
 # Objects of processes that end without a word.
 rdma link add rxe0 type rxe netdev d0
 wait_gid rxe0
-t exit-warm-up "for i in 1 2 3; do rm -f /tmp/r; python3 $H/objects.py rxe0 /tmp/r & p=\$!; while ! [ -e /tmp/r ]; do sleep 0.1; done; kill -9 \$p; wait \$p 2> /dev/null; done; true"
-t exit-20 -T 300 "rdma -d res > /tmp/b; python3 $H/leaks.py save /tmp/l2; for i in \$(seq 20); do rm -f /tmp/r; python3 $H/objects.py rxe0 /tmp/r & p=\$!; while ! [ -e /tmp/r ]; do sleep 0.1; done; kill -9 \$p; wait \$p 2> /dev/null; done; sleep 1; rdma -d res | diff /tmp/b - && python3 $H/leaks.py compare /tmp/l2 20"
+t exit-warm-up -T 200 "python3 $H/objects.py rxe0 --kill 10"
+t exit-100 -T 300 "rdma -d res > /tmp/b; python3 $H/leaks.py save /tmp/l2; python3 $H/objects.py rxe0 --kill 100 || exit 1; sleep 1; rdma -d res | diff /tmp/b - && python3 $H/leaks.py compare /tmp/l2 100"
 rdma link del rxe0
 
 t module-warm-up "for i in 1 2 3; do modprobe -r rdma_rxe ib_uverbs; modprobe -r ib_core; modprobe rdma_rxe && modprobe ib_uverbs || exit 1; done"
@@ -36,10 +36,13 @@ rdma link del rxe0
 sleep 1
 t exclusive -T 60 'for i in $(seq 50); do rdma system set netns exclusive && exit 0; sleep 0.2; done; exit 1'
 rdma link add rxe0 type rxe netdev d0
-t moves-20 -T 200 'ip netns add n; for i in $(seq 20); do rdma dev set rxe0 netns n && ip netns exec n rdma dev | grep -q rxe0 && ip netns exec n rdma dev set rxe0 netns 1 || exit 1; rdma dev | grep -q rxe0 || exit 1; done; ip netns del n'
+t moves-20 -T 200 'ip netns attach init 1 && ip netns add n; for i in $(seq 20); do rdma dev set rxe0 netns n && ip netns exec n rdma dev | grep -q rxe0 && ip netns exec n rdma dev set rxe0 netns init && rdma dev | grep -q rxe0 || exit 1; done; ip netns del n; ip netns del init'
+for n in n init; do ip netns del $n 2> /dev/null; done
 t netns-death-20 -T 300 'for i in $(seq 20); do ip netns add n && rdma dev set rxe0 netns n && ip netns del n || exit 1; for k in $(seq 200); do rdma dev | grep -q rxe0 && break; sleep 0.1; done; rdma dev | grep -q rxe0 || exit 1; done'
 # Both have a device of the same name: the one that comes back gets another.
 t netns-death-name -T 60 'ip netns add n && rdma dev set rxe0 netns n && ip link add d1 type dummy && ip link set d1 up && rdma link add rxe0 type rxe netdev d1 && ip netns del n || exit 1; for k in $(seq 100); do [ $(rdma dev | wc -l) = 2 ] && break; sleep 0.1; done; rdma dev; [ $(rdma dev | wc -l) = 2 ]'
+ip netns del n 2> /dev/null
+sleep 1
 for d in $(rdma dev | awk '{ print $2 }' | tr -d :); do rdma link del "$d"; done
 ip link del d1
 sleep 1

@@ -10,7 +10,7 @@
 //! on the wire, so that the hardware slot is not given to another GID meanwhile.
 
 use core::ffi::CStr;
-use core::fmt;
+use kernel::fmt;
 use core::net::IpAddr;
 use core::ptr::NonNull;
 

@@ -3,7 +3,9 @@
 //! What the core needs of the network stack.
 
 pub mod netdev;
+pub mod netevent;
 pub mod notifier;
+pub mod route;
 pub mod rtnl;
 
 pub use netdev::NetDevice;

@@ -18,6 +18,7 @@
 
 mod attr;
 mod command;
+pub mod ls;
 mod msg;
 mod request;
 mod transport;

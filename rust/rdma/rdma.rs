@@ -7,6 +7,7 @@
 
 extern crate kernel_facade as kernel;
 
+pub mod addr;
 pub mod ah;
 pub mod async_event;
 pub mod cgroup;

@@ -10,8 +10,11 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use kernel::bindings;
+use kernel::container_of;
 use kernel::prelude::*;
-use kernel::workqueue::Queue;
+use kernel::sync::Arc;
+use kernel::time::Jiffies;
+use kernel::workqueue::{HasDelayedWork, Queue, Work, WorkItem};
 
 /// Runs each item on the CPU that queues it. Without one of the other kinds, the kernel wants one
 /// of `PERCPU` and `UNBOUND`.
@@ -70,6 +73,32 @@ impl WorkQueue {
         self.0.as_ptr()
     }
 
+    /// Has a delayed item run in `delay` jiffies, whether it waits for another time already or not.
+    ///
+    /// An item that runs now runs once more. Not to be used while [`cancel_delayed_sync`] is
+    /// waiting for the same item: the reference would be lost.
+    pub fn reschedule<T, const ID: u64>(&self, item: Arc<T>, delay: Jiffies)
+    where
+        T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID> + Send + Sync + 'static,
+    {
+        let item = Arc::into_raw(item);
+        // SAFETY: The item is live, and by the contract of `HasDelayedWork` its work is that of a
+        // delayed one. The queue is live by the type invariant.
+        let was_waiting = unsafe {
+            bindings::mod_delayed_work_on(
+                bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
+                self.as_raw().cast(),
+                raw_delayed(item),
+                delay,
+            )
+        };
+        if was_waiting {
+            // SAFETY: The queue holds the reference with which the item was queued before, so this
+            // one, from `into_raw` above, is not needed.
+            drop(unsafe { Arc::from_raw(item) });
+        }
+    }
+
     /// Waits until what is queued now has run.
     pub fn flush(&self) {
         // SAFETY: The queue is live by the type invariant.
@@ -81,6 +110,54 @@ impl WorkQueue {
         // SAFETY: The queue is live by the type invariant.
         unsafe { bindings::drain_workqueue(self.as_raw()) }
     }
+}
+
+/// The `delayed_work` of an item.
+///
+/// # Safety
+///
+/// `item` is live.
+unsafe fn raw_delayed<T, const ID: u64>(item: *const T) -> *mut bindings::delayed_work
+where
+    T: HasDelayedWork<T, ID>,
+{
+    // SAFETY: The item is live by the contract; its work is the field of a `delayed_work` by that
+    // of `HasDelayedWork`.
+    unsafe {
+        let work = Work::raw_get(T::raw_get_work(item.cast_mut()));
+        container_of!(work, bindings::delayed_work, work)
+    }
+}
+
+/// Takes a delayed item off its queue unless it runs already; says whether it was waiting.
+pub fn cancel_delayed<T, const ID: u64>(item: &Arc<T>) -> bool
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID> + Send + Sync + 'static,
+{
+    let raw = core::ptr::from_ref(&**item);
+    // SAFETY: The item is live.
+    let was_waiting = unsafe { bindings::cancel_delayed_work(raw_delayed(raw)) };
+    reclaim(item, was_waiting)
+}
+
+/// As [`cancel_delayed`], and waits until it does not run either. May sleep.
+pub fn cancel_delayed_sync<T, const ID: u64>(item: &Arc<T>) -> bool
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID> + Send + Sync + 'static,
+{
+    let raw = core::ptr::from_ref(&**item);
+    // SAFETY: The item is live.
+    let was_waiting = unsafe { bindings::cancel_delayed_work_sync(raw_delayed(raw)) };
+    reclaim(item, was_waiting)
+}
+
+/// Drops the reference that the queue held.
+fn reclaim<T>(item: &Arc<T>, was_waiting: bool) -> bool {
+    if was_waiting {
+        // SAFETY: The queue had been given a reference and will not run the item for it.
+        drop(unsafe { Arc::from_raw(core::ptr::from_ref(&**item)) });
+    }
+    was_waiting
 }
 
 impl Deref for WorkQueue {

@@ -6,7 +6,7 @@
 # (nothing of it is kept here). This one list decides; Kbuild, the export
 # check, the demo and the README's table read it.
 
-part-addr		:= c
+part-addr		:= rust
 part-agent		:= c
 part-cache		:= c
 part-cgroup		:= rust

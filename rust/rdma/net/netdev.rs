@@ -117,6 +117,13 @@ impl NetDevice {
         u32::from(hw_type) == bindings::ARPHRD_ETHER
     }
 
+    /// Whether the hardware type is InfiniBand (IPoIB).
+    pub fn is_infiniband(&self) -> bool {
+        // SAFETY: `self` is valid, and the type is set before registration.
+        let hw_type = unsafe { (&raw const (*self.as_raw()).type_).read_volatile() };
+        u32::from(hw_type) == bindings::ARPHRD_INFINIBAND
+    }
+
     /// The MAC address. It may change at any time.
     pub fn mac(&self) -> Mac {
         // SAFETY: `dev_addr` points into the device or its address list for as long as it exists.

@@ -273,6 +273,26 @@ impl<'a> Message<'a> {
         Ok(Self(Section::new(skb, start)))
     }
 
+    /// Appends the header of the family, before any attribute; `EMSGSIZE` if the buffer is full.
+    pub fn family_header(&mut self, bytes: &[u8]) -> Result {
+        const ALIGN: usize = 4;
+        let skb = self.as_raw();
+        let room = bytes.len().next_multiple_of(ALIGN);
+        // SAFETY: By the invariant; the buffer is linear, so its end is its room.
+        let free = unsafe { bindings::skb_tailroom(skb) };
+        if usize::try_from(free).unwrap_or(0) < room {
+            return Err(EMSGSIZE);
+        }
+        // SAFETY: There is that much room.
+        let at = unsafe { bindings::skb_put(skb, room as u32) }.cast::<u8>();
+        // SAFETY: `skb_put` returned the start of `room` bytes.
+        unsafe {
+            core::ptr::write_bytes(at, 0, room);
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len());
+        }
+        Ok(())
+    }
+
     /// Completes the message.
     pub fn end(mut self) {
         let (len, at) = self.0.written();

@@ -164,6 +164,12 @@ impl<'a> Request<'a> {
         op_of(unsafe { (*self.nlh.as_ptr()).nlmsg_type })
     }
 
+    /// The flags, those of the client included.
+    pub fn flags(&self) -> u32 {
+        // SAFETY: By the invariant.
+        u32::from(unsafe { (*self.nlh.as_ptr()).nlmsg_flags })
+    }
+
     /// Whether the sender, and whoever opened its socket, may administer the network.
     pub fn has_net_admin(&self) -> bool {
         // SAFETY: By the invariant.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034
 # Paths and small helpers, sourced by the scripts. Sets:
 #   top        the checkout              cache      the caches outside of it
 #   krel       the kernel's release      rootfs     trixie: toolchain and userland

@@ -75,7 +75,8 @@ def error_of(fn, *args):
 def b01():
     """Deletion does not wait for a process that holds a verbs file open."""
     for how, cmd in (("rdma link del", f"rdma link del {DEV}"), ("ip link del", "ip link del d0")):
-        link_add()
+        if not os.path.exists(f"/sys/class/infiniband/{DEV}"):
+            link_add()
         ctx, _, cq, mr, _ = held = objects()
         t0 = time.time()
         sh(f"timeout 30 {cmd}")
@@ -106,7 +107,7 @@ def b03():
         "exec timeout 21 stdbuf -oL rdma monitor")]
     out = [p.communicate()[0] for p in procs]
     names = set(re.findall(r"^\d+: ([^:]+):", out[2], re.M)) | set(re.findall(r"^NAME=(rx.*)$", out[4], re.M))
-    names |= set(re.findall(r"dev \d+ (\S+)", out[5]))
+    names |= set(re.findall(r"\bdev \d+ (\S+)", out[5]))
     expect(f"names seen: {sorted(names)}", {DEV, "rxf0"} <= names <= {DEV, "rxf0", "rxg0"})
     expect("the device has its name again", f": {DEV}: " in sh("rdma dev"))
 
@@ -116,7 +117,7 @@ def b07():
     slowest = 0
     uppers = ("", "ip link add up0 link e0 type ipvlan", "ip link add up0 link e0 type vlan id 5",
               "ip link add up0 type bond; ip link set e0 down; ip link set e0 master up0; ip link set e0 up", "ip link add up0 link e0 type macvlan")
-    for n in range(100):
+    for n in range(50):
         upper = uppers[n % len(uppers)]
         sh(f"ip link add e0 type dummy; ip addr add 10.7.0.1/24 dev e0; ip link set e0 up; {upper + '; ip link set up0 up; ip addr add 10.7.1.1/24 dev up0' if upper else ':'}")
         p = subprocess.Popen(["rdma", "link", "add", "rxh0", "type", "rxe", "netdev", "e0"], stderr=subprocess.DEVNULL)

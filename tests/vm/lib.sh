@@ -79,6 +79,7 @@ wait_listen() {
 	done
 }
 
+# shellcheck disable=SC2120 # suites may name more modules
 load_stack() {
 	local m
 	for m in rdma_rxe ib_uverbs "$@"; do modprobe "$m" || return 1; done

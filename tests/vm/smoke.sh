@@ -5,6 +5,7 @@
 # one namespace and between two, unload.
 . "$(dirname "$0")/lib.sh"
 
+# shellcheck disable=SC2154 # set by scripts/vm
 case $core in
 rust) want='*/updates/ib_core.ko' ;;
 *) want='*/kernel/drivers/infiniband/core/ib_core.ko' ;;

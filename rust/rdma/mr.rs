@@ -172,6 +172,72 @@ impl<'a> SgList<'a> {
     }
 }
 
+impl SgList<'_> {
+    /// Bytes of the first entry that are left out.
+    pub fn offset(&self) -> u32 {
+        if self.offset.is_null() {
+            return 0;
+        }
+        // SAFETY: Valid by the contract of `from_raw`.
+        unsafe { *self.offset }
+    }
+
+    /// Tells the consumer how many bytes of the entry after the mapped ones are mapped as well.
+    pub fn set_offset(&self, bytes: u32) {
+        if !self.offset.is_null() {
+            // SAFETY: Valid by the contract of `from_raw`.
+            unsafe { *self.offset = bytes };
+        }
+    }
+
+    /// Bus address and length of each entry.
+    pub fn segments(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        let mut next = self.head;
+        (0..self.nents).map_while(move |_| {
+            if next.is_null() {
+                return None;
+            }
+            let entry = next;
+            // SAFETY: By the type invariant there is an entry for each step.
+            unsafe {
+                next = bindings::sg_next(entry);
+                Some((bindings::sg_dma_address(entry), bindings::sg_dma_len(entry)))
+            }
+        })
+    }
+}
+
+/// A driver's function that adds a page to a region.
+///
+/// # Invariants
+///
+/// The function may be called with the region that it is meant for.
+#[derive(Clone, Copy)]
+pub struct PageSetter(
+    Option<unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> kernel::ffi::c_int>,
+);
+
+impl PageSetter {
+    /// Takes a driver's function.
+    ///
+    /// # Safety
+    ///
+    /// It must be callable with the region that the driver maps.
+    pub unsafe fn from_raw(
+        function: Option<unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> kernel::ffi::c_int>,
+    ) -> Self {
+        // INVARIANT: By the contract of this function.
+        Self(function)
+    }
+
+    /// Adds the page at a bus address. Fails when the region is full.
+    pub fn add(self, mr: &Mr, page: u64) -> Result {
+        let function = self.0.ok_or(EINVAL)?;
+        // SAFETY: By the type invariant.
+        to_result(unsafe { function(mr.as_raw(), page) }.min(0))
+    }
+}
+
 impl Mr {
     /// The device.
     pub fn device(&self) -> &Device {
@@ -417,8 +483,8 @@ impl Mr {
     /// Allocates a region for fast registration through the core.
     pub fn alloc(pd: &Pd, kind: MrKind, max_sg: u32) -> Result<&Self> {
         // SAFETY: The domain is live.
-        let mr =
-            from_err_ptr(unsafe { bindings::ib_alloc_mr(pd.as_raw(), kind.as_raw(), max_sg) })?;
+        let mr = unsafe { bindings::ib_alloc_mr(pd.as_raw(), kind.as_raw(), max_sg) };
+        let mr = from_err_ptr(mr)?;
         // SAFETY: The core returned a region, which lives until it is deregistered.
         Ok(unsafe { Self::from_raw(mr) })
     }

@@ -9,11 +9,11 @@ use crate::{
     cq::Cq,
     device::Device,
     gid::{Gid, GidAttr},
-    object::{c_object, driver_op, DriverObject, TrackedObject},
+    object::{c_object, driver_op, DriverObject, Object, TrackedObject},
     pd::Pd,
     spinlock::CSpinLock,
     srq::Srq,
-    udata::{AttrBundle, Udata},
+    udata::Udata,
     usecnt::UseCount,
     xarray::{Kind, Mark, Xa},
     xrcd::Xrcd,
@@ -768,6 +768,14 @@ impl Qp {
     }
 }
 
+/// The domain of the target behind a handle. It outlives the handle, as the target keeps it in
+/// use until the target's destroyer gives that use back.
+pub fn handle_domain<'a>(handle: &Object<Qp>) -> Option<&'a Xrcd> {
+    let xrcd = handle.real().xrcd()?.as_raw();
+    // SAFETY: As said above.
+    Some(unsafe { Xrcd::from_raw(xrcd) })
+}
+
 /// Entry of the driver into a queue pair's events.
 ///
 /// # Safety
@@ -780,12 +788,4 @@ unsafe extern "C" fn on_event<E: QpEvents>(event: *mut bindings::ib_event, _cont
         let qp = (*event).element.qp;
         E::on_event(Qp::from_raw(qp), Event::from_raw(event));
     }
-}
-
-/// What drivers get to destroy a queue pair of which user space knows nothing more.
-pub fn cleared_udata(attrs: Option<&AttrBundle>) -> Option<&Udata> {
-    attrs.map(|attrs| {
-        // SAFETY: The bundle is valid, and the result is part of it.
-        unsafe { Udata::from_raw(bindings::uverbs_get_cleared_udata(attrs.as_raw())) }
-    })
 }

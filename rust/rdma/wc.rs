@@ -2,6 +2,7 @@
 
 //! Work completions (`struct ib_wc`), as far as the core reads them.
 
+use crate::gid::NO_VLAN;
 use kernel::bindings;
 
 /// A completion that a consumer has polled.
@@ -32,6 +33,7 @@ impl Wc {
     pub fn vlan(&self) -> Option<u16> {
         self.has(bindings::ib_wc_flags_IB_WC_WITH_VLAN)
             .then_some(self.0.vlan_id)
+            .filter(|vlan| *vlan != NO_VLAN)
     }
 
     /// Kind of the network header (`RDMA_NETWORK_*`), if the provider told.

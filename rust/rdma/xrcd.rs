@@ -5,7 +5,7 @@
 use crate::{
     device::Device,
     gfp::Gfp,
-    object::{c_object, driver_op, DriverObject},
+    object::{c_object, driver_op, DriverObject, Object},
     qp::Qp,
     rwsem::{ReadGuard, RwSem, WriteGuard},
     udata::Udata,
@@ -89,7 +89,8 @@ impl Xrcd {
         }
     }
 
-    /// Makes a target queue pair available to others. Sleeps.
+    /// Makes a target queue pair available to others: from success on it is the table's, which
+    /// keeps it until [`TargetsMut::take_unused`]. Sleeps.
     pub fn add_target(&self, qp: &Qp) -> Result {
         self.table()
             .store(qp.number() as usize, NonNull::from(qp), Gfp::KERNEL)?;
@@ -140,8 +141,14 @@ pub struct TargetsMut<'a> {
 }
 
 impl TargetsMut<'_> {
-    /// Hides a queue pair from those who would open it.
-    pub fn remove(&mut self, qp: &Qp) {
-        self.xrcd.table().erase(qp.number() as usize);
+    /// Takes the queue pair of this number out of the table, if nobody has a handle on it.
+    pub fn take_unused(&mut self, number: u32) -> Option<Object<Qp>> {
+        let table = self.xrcd.table();
+        let qp = table.load(number as usize)?;
+        // SAFETY: A stored queue pair is live until it is removed.
+        unsafe { qp.as_ref() }.uses().check_idle().ok()?;
+        table.erase(number as usize);
+        // SAFETY: The table owned the queue pair, and no handle leads to it any more.
+        Some(unsafe { Object::from_raw(qp.as_ptr().cast()) })
     }
 }

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Link settings of the Ethernet interface that a port is bound to.
+//! Link layer of a port, and settings of the Ethernet interface that it is bound to.
 
 use crate::{
     device::Device,
     net::{netdev::RegState, rtnl::Rtnl, NetDevice},
+    object::driver_op,
 };
 use kernel::{bindings, error::to_result, prelude::*, str::CString};
+
+/// What the driver says of a port's link layer (`IB_LINK_LAYER_*`), if it has a say.
+pub fn driver_link_layer(device: &Device, port: u32) -> Option<bindings::rdma_link_layer> {
+    driver_op!(device, get_link_layer(device.as_raw(), port)).ok()
+}
 
 /// Speed and lanes, as ethtool tells.
 pub struct EthLink {
@@ -34,8 +40,8 @@ impl EthLink {
 
         let mut settings: bindings::ethtool_link_ksettings = pin_init::zeroed();
         // SAFETY: A registered interface, under the RTNL lock.
-        let told =
-            to_result(unsafe { bindings::__ethtool_get_link_ksettings(raw.cast(), &mut settings) });
+        let ret = unsafe { bindings::__ethtool_get_link_ksettings(raw.cast(), &mut settings) };
+        let told = to_result(ret);
         let mute_interface = match told {
             Ok(()) => None,
             Err(_) => {

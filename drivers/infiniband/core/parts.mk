@@ -34,7 +34,7 @@ part-ud_header		:= rust
 part-umem		:= c
 part-umem_dmabuf	:= c
 part-umem_odp		:= c
-part-verbs		:= c
+part-verbs		:= rust
 
 # C companions of a Rust part: what has to stay C (tracepoint definitions,
 # variadic printers, module glue, data whose address is ABI).

@@ -27,6 +27,7 @@ pub mod kmod;
 pub mod link;
 pub mod mad;
 pub mod mr;
+pub mod mr_pool;
 pub mod mw;
 pub mod net;
 pub mod netlink;

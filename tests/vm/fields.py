@@ -18,6 +18,7 @@ gc.disable()    # pyverbs 56.1 under Python 3.13: a cyclic pass can crash
 import nl
 
 DEV = "rxe0"
+LS_DGID = 4
 
 
 def sh(cmd, timeout=60, check=True):
@@ -137,14 +138,14 @@ def b12():
     """LS answers without a usable GID attribute are refused, silently."""
     sh("dmesg -C")
     with nl.Closing(nl.Socket(timeout=1)) as s:
-        for body in [b""] + [nl.attr(8, b"\xa5" * n) for n in (0, 4, 15, 17)]:
+        for body in [b""] + [nl.attr(LS_DGID, b"\xa5" * n) for n in (0, 4, 15, 17)]:
             for op in (0, 1, 2):
                 s.call(nl.LS, op, body, flags=0, seq=77)
                 s.call(nl.LS, op, body, flags=nl.REQUEST, seq=77)
     log = dmesg()
     expect("no line with a made-up GID", "DGID" not in log and "a5a5" not in log)
     with nl.Closing(nl.Socket(timeout=1)) as s:
-        s.call(nl.LS, 2, nl.attr(8, b"\xfe\x80" + b"\0" * 13 + b"\7"), flags=0, seq=1234567)
+        s.call(nl.LS, 2, nl.attr(LS_DGID, b"\xfe\x80" + b"\0" * 13 + b"\7"), flags=0, seq=1234567)
     log = dmesg()
     expect("an answer nobody waits for is one line", len(re.findall("waiting for DGID.*fe80:.*0007", log)) == 1)
     pid = os.fork()
@@ -153,7 +154,7 @@ def b12():
         results = []
         with nl.Closing(nl.Socket(timeout=2)) as s:
             for op in (0, 1, 2):
-                results.append(s.call(nl.LS, op, nl.attr(8, b"\0" * 16), flags=nl.REQUEST | nl.ACK)[0])
+                results.append(s.call(nl.LS, op, nl.attr(LS_DGID, b"\0" * 16), flags=nl.REQUEST | nl.ACK)[0])
         print(results)
         sys.stdout.flush()
         os._exit(0 if all(r == "EPERM" for r in results) else 1)

@@ -37,7 +37,9 @@ one send-bw-events ib_send_bw -e -s 4096 -n 100
 one send-bw-srq ib_send_bw -s 4096 -n 100 -r 32 --use-srq -q 4
 one send-bw-bidir ib_send_bw -b -s 4096 -n 100
 one write-bw-16qp ib_write_bw -q 16 -s 4096 -n 50
-one write-bw-all ib_write_bw -a -n 5
+for s in 1 2 127 1024 1025 262144; do
+	one "write-bw-$s" ib_write_bw -s $s -n 10
+done
 two send-bw ib_send_bw -s 16384 -n 100 -e
 two send-lat ib_send_lat -s 64 -n 100 -e
 two write-bw ib_write_bw -s 16384 -n 100

@@ -7,6 +7,7 @@
 H=$(dirname "$0")
 
 rig_dummy || { result FAIL rig; exit 1; }
+for m in ib_umad rdma_ucm; do modprobe $m; done
 echo 64 > /proc/sys/vm/nr_hugepages
 mkdir /tmp/rdma-core
 cp -r /usr/share/doc/rdma-core/tests /tmp/rdma-core/
@@ -15,7 +16,7 @@ cd /tmp/rdma-core || exit 1
 export PYV_DIR=/tmp/rdma-core/tests PYV_RESULTS=$OUT/results.txt PYV_CURRENT=/tmp/current
 : > "$PYV_RESULTS"
 python3 tests/run_tests.py --dev rxe0 --list-tests 2> /dev/null | grep -E '^tests\.' |
-	grep -vE 'mlx5|efa|irdma|cuda|rdmacm' | sort -u > /tmp/all
+	grep -vE 'mlx5|efa|irdma|cuda' | sort -u > /tmp/all
 t listed "[ \$(wc -l < /tmp/all) -gt 100 ]"
 for _ in $(seq 30); do
 	sed -n 's/^[A-Z]* pyverbs:\([^ ]*\).*/\1/p' "$PYV_RESULTS" | sort -u > /tmp/done
@@ -31,4 +32,6 @@ for _ in $(seq 30); do
 done
 cat "$PYV_RESULTS"
 cd /
+sed -n 's/^[A-Z]* pyverbs:\([^ ]*\).*/\1/p' "$PYV_RESULTS" | sort -u > /tmp/done
+t complete 'comm -23 /tmp/all /tmp/done; [ -z "$(comm -23 /tmp/all /tmp/done)" ]'
 finish

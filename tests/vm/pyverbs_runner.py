@@ -74,6 +74,6 @@ class Result(unittest.TextTestResult):
 
 unittest.TextTestRunner.resultclass = Result
 tests = os.environ["PYV_DIR"]
-sys.path.insert(0, os.path.dirname(tests))
+sys.path[:0] = [tests, os.path.dirname(tests)]
 sys.argv = [f"{tests}/run_tests.py", *sys.argv[1:]]
 runpy.run_path(sys.argv[0], run_name="__main__")

@@ -263,6 +263,36 @@ impl Mr {
         unsafe { (*self.as_raw()).rkey }
     }
 
+    /// First address and length of the registration.
+    pub fn range(&self) -> (u64, u64) {
+        // SAFETY: Only the consumer that maps the region writes it.
+        unsafe { ((*self.as_raw()).iova, (*self.as_raw()).length) }
+    }
+
+    /// Whether the keys have to be invalidated before the region is registered again.
+    pub fn needs_invalidation(&self) -> bool {
+        // SAFETY: Only the consumer that uses the region writes it.
+        unsafe { (*self.as_raw()).need_inval }
+    }
+
+    /// Notes whether they have to. For the consumer that uses the region.
+    pub fn set_needs_invalidation(&self, needed: bool) {
+        // SAFETY: As above.
+        unsafe { (*self.as_raw()).need_inval = needed };
+    }
+
+    /// Counts up the low byte of both keys, which is the consumer's to choose. For the consumer
+    /// that registers the region.
+    pub fn renew_key(&self) {
+        const CONSUMER: u32 = 0xff;
+        let low = self.lkey().wrapping_add(1) & CONSUMER;
+        // SAFETY: As above.
+        unsafe {
+            (*self.as_raw()).lkey = (self.lkey() & !CONSUMER) | low;
+            (*self.as_raw()).rkey = (self.rkey() & !CONSUMER) | low;
+        }
+    }
+
     /// What the region is for.
     pub fn kind(&self) -> MrKind {
         // SAFETY: Set at creation.

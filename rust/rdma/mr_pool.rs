@@ -6,12 +6,17 @@
 //! under the lock of the queue pair.
 
 use crate::{
-    mr::Mr,
+    mr::{Mr, MrKind},
     qp::Qp,
     spinlock::{CSpinLock, CSpinLockGuard},
 };
-use core::{marker::PhantomData, ptr};
-use kernel::bindings;
+use core::{
+    marker::PhantomData,
+    mem::ManuallyDrop,
+    ops::Deref,
+    ptr::{self, NonNull},
+};
+use kernel::{bindings, error::to_result, prelude::*};
 
 /// A list of regions of a queue pair.
 ///
@@ -49,6 +54,96 @@ impl<'a> MrPool<'a> {
             pool: *self,
             _held: lock.lock_irqsave(),
             _list: PhantomData,
+        }
+    }
+}
+
+impl Qp {
+    /// Regions for plain transfers of the RDMA READ/WRITE API.
+    pub fn rdma_mrs(&self) -> MrPool<'_> {
+        // SAFETY: Initialised at creation, and only used as a pool.
+        unsafe { MrPool::from_raw(self, &raw mut (*self.as_raw()).rdma_mrs) }
+    }
+
+    /// Regions for transfers with protection information.
+    pub fn sig_mrs(&self) -> MrPool<'_> {
+        // SAFETY: As above.
+        unsafe { MrPool::from_raw(self, &raw mut (*self.as_raw()).sig_mrs) }
+    }
+}
+
+/// Fills a pool through the core: `count` regions for `max_sg` entries, and `max_meta_sg` entries
+/// of protection information. May sleep. On an error nothing is left in the pool.
+pub fn fill(pool: MrPool<'_>, count: u32, kind: MrKind, max_sg: u32, max_meta_sg: u32) -> Result {
+    let count = i32::try_from(count).map_err(|_| ENOMEM)?;
+    // SAFETY: A valid pool.
+    to_result(unsafe {
+        bindings::ib_mr_pool_init(
+            pool.qp.as_raw(),
+            pool.list,
+            count,
+            kind.as_raw(),
+            max_sg,
+            max_meta_sg,
+        )
+    })
+}
+
+/// Deregisters the regions of a pool through the core. May sleep.
+pub fn empty(pool: MrPool<'_>) {
+    // SAFETY: A valid pool.
+    unsafe { bindings::ib_mr_pool_destroy(pool.qp.as_raw(), pool.list) };
+}
+
+/// A region that was taken from a pool; put back when dropped.
+///
+/// # Invariants
+///
+/// The region is ours, and belongs to the pool.
+pub struct PooledMr<'a> {
+    pool: MrPool<'a>,
+    mr: NonNull<bindings::ib_mr>,
+}
+
+impl<'a> PooledMr<'a> {
+    /// Takes a region through the core; `None` if all are in use. Any context.
+    pub fn take(pool: MrPool<'a>) -> Option<Self> {
+        // SAFETY: A valid pool.
+        let mr = unsafe { bindings::ib_mr_pool_get(pool.qp.as_raw(), pool.list) };
+        // INVARIANT: Just taken.
+        NonNull::new(mr).map(|mr| Self { pool, mr })
+    }
+
+    /// Keeps the region, until [`Self::reclaim`].
+    pub fn keep(self) -> NonNull<bindings::ib_mr> {
+        ManuallyDrop::new(self).mr
+    }
+
+    /// Takes a region back that was kept.
+    ///
+    /// # Safety
+    ///
+    /// `mr` must come from [`Self::keep`] of a region of `pool`.
+    pub unsafe fn reclaim(pool: MrPool<'a>, mr: NonNull<bindings::ib_mr>) -> Self {
+        // INVARIANT: By the contract of this function.
+        Self { pool, mr }
+    }
+}
+
+impl Deref for PooledMr<'_> {
+    type Target = Mr;
+
+    fn deref(&self) -> &Mr {
+        // SAFETY: By the type invariant.
+        unsafe { Mr::from_raw(self.mr.as_ptr()) }
+    }
+}
+
+impl Drop for PooledMr<'_> {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant.
+        unsafe {
+            bindings::ib_mr_pool_put(self.pool.qp.as_raw(), self.pool.list, self.mr.as_ptr());
         }
     }
 }

@@ -256,6 +256,26 @@ impl QpInitAttr {
         self.0.cap.max_rdma_ctxs != 0
     }
 
+    /// Number of contexts of the RDMA READ/WRITE API.
+    pub fn rdma_contexts(&self) -> u32 {
+        self.0.cap.max_rdma_ctxs
+    }
+
+    /// The port that the connection is going to use.
+    pub fn port(&self) -> u32 {
+        self.0.port_num
+    }
+
+    /// Number of send requests.
+    pub fn max_send_wr(&self) -> u32 {
+        self.0.cap.max_send_wr
+    }
+
+    /// Sets the number of send requests.
+    pub fn set_max_send_wr(&mut self, count: u32) {
+        self.0.cap.max_send_wr = count;
+    }
+
     /// Largest number of SG entries of a send request.
     pub fn max_send_sge(&self) -> u32 {
         self.0.cap.max_send_sge
@@ -469,6 +489,24 @@ impl Qp {
     pub fn is_user(&self) -> bool {
         // SAFETY: Set at creation.
         unsafe { !(*self.as_raw()).uobject.is_null() }
+    }
+
+    /// Entries of a send request.
+    pub fn max_write_sge(&self) -> u32 {
+        // SAFETY: Set at creation.
+        unsafe { (*self.as_raw()).max_write_sge }
+    }
+
+    /// Entries of an RDMA READ.
+    pub fn max_read_sge(&self) -> u32 {
+        // SAFETY: Set at creation.
+        unsafe { (*self.as_raw()).max_read_sge }
+    }
+
+    /// Whether the queue pair transfers data with protection information.
+    pub fn integrity_enabled(&self) -> bool {
+        // SAFETY: Set at creation.
+        unsafe { (*self.as_raw()).integrity_en }
     }
 
     /// Number of pool regions that are not back in their pool.

@@ -55,6 +55,7 @@ pub mod refcount;
 pub mod region;
 pub mod registry;
 pub mod restrack;
+pub mod rw;
 pub mod rwlock;
 pub mod rwsem;
 pub mod spinlock;

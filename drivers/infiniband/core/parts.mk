@@ -40,6 +40,7 @@ part-verbs		:= rust
 # variadic printers, module glue, data whose address is ABI).
 c-of-device		:= device_glue.o device_printk.o
 c-of-mad		:=
+c-of-rw			:= rw_param.o
 c-of-verbs		:=
 
 ib-core-parts := $(sort $(patsubst part-%,%,$(filter part-%,$(.VARIABLES))))

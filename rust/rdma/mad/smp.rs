@@ -65,6 +65,11 @@ impl Smp {
         unsafe { &mut *ptr.cast() }
     }
 
+    /// LID of the source's directed part.
+    pub fn source_lid(&self) -> u16 {
+        u16::from_be(self.0.dr_slid)
+    }
+
     /// The routing fields.
     pub fn route(&mut self) -> DirectedRoute<'_> {
         let smp = &mut self.0;
@@ -99,6 +104,13 @@ impl OpaSmp {
         // SAFETY: By this function's contract the packet is valid and not
         // shared; the wrapper is transparent. INVARIANT: same.
         unsafe { &mut *ptr.cast() }
+    }
+
+    /// LID of the source's directed part.
+    pub fn source_lid(&self) -> u32 {
+        // SAFETY: Both variants of the union are plain integers; the packet may lie
+        // at any address.
+        u32::from_be(unsafe { (&raw const self.0.route.dr.dr_slid).read_unaligned() })
     }
 
     /// The routing fields.

@@ -7,8 +7,6 @@
 
 #[cfg(part_addr)]
 mod addr;
-#[cfg(part_agent)]
-mod agent;
 #[cfg(part_cache)]
 mod cache;
 #[cfg(part_cgroup)]
@@ -29,8 +27,6 @@ mod iter;
 mod lag;
 #[cfg(part_mad)]
 mod mad;
-#[cfg(part_mad_rmpp)]
-mod mad_rmpp;
 #[cfg(part_mr_pool)]
 mod mr_pool;
 #[cfg(part_multicast)]

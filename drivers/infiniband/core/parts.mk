@@ -39,7 +39,7 @@ part-verbs		:= rust
 # C companions of a Rust part: what has to stay C (tracepoint definitions,
 # variadic printers, module glue, data whose address is ABI).
 c-of-device		:= device_glue.o device_printk.o
-c-of-mad		:=
+c-of-mad		:= mad_glue.o
 c-of-rw			:= rw_param.o
 c-of-verbs		:=
 

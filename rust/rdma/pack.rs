@@ -113,7 +113,8 @@ impl Field {
 
     /// Bytes of the header that the field touches.
     pub fn header_extent(&self) -> usize {
-        self.bits().map_or(0, |(first, size)| first.saturating_add(size).div_ceil(8))
+        self.bits()
+            .map_or(0, |(first, size)| first.saturating_add(size).div_ceil(8))
     }
 
     /// Bytes of the structure up to the end of the field's member. A member

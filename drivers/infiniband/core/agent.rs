@@ -95,7 +95,10 @@ pub(crate) fn open(device: &Device, port: u32) -> Result {
     match RBTreeNodeReservation::new(GFP_KERNEL) {
         Ok(node) => {
             let node: RBTreeNode<Key, Responder> = node.into_node(key(device, port), responder);
-            let _ = RESPONDERS.lock().get_or_insert_with(RBTree::new).insert(node);
+            let _ = RESPONDERS
+                .lock()
+                .get_or_insert_with(RBTree::new)
+                .insert(node);
             Ok(())
         }
         Err(error) => {

@@ -64,7 +64,9 @@ impl Template {
     fn of(chain: &RecvChain) -> Option<Self> {
         let len = chain.header()?.class.data_offset().max(RmppHeader::END);
         let mut bytes = [0; HEADER_MAX];
-        bytes.get_mut(..len)?.copy_from_slice(chain.mad().get(..len)?);
+        bytes
+            .get_mut(..len)?
+            .copy_from_slice(chain.mad().get(..len)?);
         // The answer goes the other way.
         if let Some(method) = bytes.get_mut(3) {
             *method ^= method::RESPONSE_BIT;
@@ -155,12 +157,7 @@ pub(crate) fn received(lease: &Lease, chain: RecvChain) -> Option<RecvChain> {
     }
 }
 
-fn data(
-    lease: &Lease,
-    chain: RecvChain,
-    header: &Header,
-    rmpp: &RmppHeader,
-) -> Option<RecvChain> {
+fn data(lease: &Lease, chain: RecvChain, header: &Header, rmpp: &RmppHeader) -> Option<RecvChain> {
     let fault = if rmpp.status != RmppStatus::NORMAL {
         Some(RmppStatus::BAD_STATUS)
     } else if rmpp.has(RmppHeader::FIRST) != (rmpp.segment == 1) {

@@ -22,7 +22,9 @@ fn read_member(structure: &[u8], offset: usize, size: usize) -> Result<u64, Faul
     }
     let end = offset.checked_add(size).ok_or(Fault::Range)?;
     let bytes = structure.get(offset..end).ok_or(Fault::Range)?;
-    Ok(bytes.iter().fold(0, |value, byte| (value << 8) | u64::from(*byte)))
+    Ok(bytes
+        .iter()
+        .fold(0, |value, byte| (value << 8) | u64::from(*byte)))
 }
 
 fn write_member(structure: &mut [u8], offset: usize, size: usize, value: u64) -> Result<(), Fault> {
@@ -50,7 +52,10 @@ fn byte_range(first: usize, size: usize) -> (core::ops::Range<usize>, Result<(),
 pub(crate) fn pack(field: &Field, structure: &[u8], header: &mut [u8]) -> Result<(), Fault> {
     let (first, size) = field.bits().ok_or(Fault::Range)?;
     if size <= NUMBER_BITS {
-        let (value, read) = match field.member().map(|(at, size)| read_member(structure, at, size)) {
+        let (value, read) = match field
+            .member()
+            .map(|(at, size)| read_member(structure, at, size))
+        {
             None => (0, Ok(())),
             Some(Ok(value)) => (value, Ok(())),
             Some(Err(fault)) => (0, Err(fault)),
@@ -85,7 +90,10 @@ pub(crate) fn unpack(field: &Field, header: &[u8], structure: &mut [u8]) -> Resu
     let (range, aligned) = byte_range(first, size);
     let source = header.get(range).ok_or(Fault::Range)?;
     let end = at.checked_add(source.len()).ok_or(Fault::Range)?;
-    structure.get_mut(at..end).ok_or(Fault::Range)?.copy_from_slice(source);
+    structure
+        .get_mut(at..end)
+        .ok_or(Fault::Range)?
+        .copy_from_slice(source);
     aligned
 }
 

@@ -12,8 +12,8 @@
 
 use kernel::prelude::*;
 use rdma::mad::smp::{
-    Direction,
     DirectedRoute,
+    Direction,
     PATH_ENTRIES, //
 };
 
@@ -178,7 +178,11 @@ pub(crate) fn accept(route: &mut DirectedRoute<'_>, node: Node, port_count: u32)
         (Direction::Outbound, Place::Origin) => Action::Discard,
         (Direction::Outbound, Place::Transit) if node.is_switch => {
             record_entry(route, node.port);
-            handle_if(route.next_port().is_some_and(|port| u32::from(port) <= port_count))
+            handle_if(
+                route
+                    .next_port()
+                    .is_some_and(|port| u32::from(port) <= port_count),
+            )
         }
         (Direction::Outbound, Place::End) => {
             if route.hop_count != 0 {
@@ -190,9 +194,11 @@ pub(crate) fn accept(route: &mut DirectedRoute<'_>, node: Node, port_count: u32)
             route.step();
             handle_if(route.current_port().map(u32::from) == Some(node.port))
         }
-        (Direction::Returning, Place::Transit) if node.is_switch => {
-            handle_if(route.next_port().is_some_and(|port| u32::from(port) <= port_count))
-        }
+        (Direction::Returning, Place::Transit) if node.is_switch => handle_if(
+            route
+                .next_port()
+                .is_some_and(|port| u32::from(port) <= port_count),
+        ),
         (Direction::Returning, Place::End) if route.ends_here() => {
             route.step();
             Action::Handle
@@ -265,7 +271,12 @@ mod tests {
             }
         }
 
-        fn route(&mut self, direction: Direction, count: u8, permissive: bool) -> DirectedRoute<'_> {
+        fn route(
+            &mut self,
+            direction: Direction,
+            count: u8,
+            permissive: bool,
+        ) -> DirectedRoute<'_> {
             DirectedRoute {
                 direction,
                 hop_count: count,

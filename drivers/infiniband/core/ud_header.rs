@@ -66,79 +66,103 @@ const fn header<H, const N: usize>(bytes: usize, fields: [Bits<H>; N]) -> [Bits<
 /// the unpacked form. Bits without a field are reserved and zero on the wire.
 struct Bits<H>(usize, usize, fn(&H) -> u64);
 
-const LRH: [Bits<ib_unpacked_lrh>; 7] = header(LRH_BYTES, [
-    Bits(0, 4, |h| h.virtual_lane.into()),
-    Bits(4, 4, |h| h.link_version.into()),
-    Bits(8, 4, |h| h.service_level.into()),
-    Bits(14, 2, |h| h.link_next_header.into()),
-    Bits(16, 16, |h| u16::from_be(h.destination_lid).into()),
-    Bits(37, 11, |h| u16::from_be(h.packet_length).into()),
-    Bits(48, 16, |h| u16::from_be(h.source_lid).into()),
-]);
+const LRH: [Bits<ib_unpacked_lrh>; 7] = header(
+    LRH_BYTES,
+    [
+        Bits(0, 4, |h| h.virtual_lane.into()),
+        Bits(4, 4, |h| h.link_version.into()),
+        Bits(8, 4, |h| h.service_level.into()),
+        Bits(14, 2, |h| h.link_next_header.into()),
+        Bits(16, 16, |h| u16::from_be(h.destination_lid).into()),
+        Bits(37, 11, |h| u16::from_be(h.packet_length).into()),
+        Bits(48, 16, |h| u16::from_be(h.source_lid).into()),
+    ],
+);
 
-const ETH: [Bits<ib_unpacked_eth>; 5] = header(ETH_BYTES, [
-    Bits(0, 32, |h| u32::from_be_bytes(h.dmac_h).into()),
-    Bits(32, 16, |h| u16::from_be_bytes(h.dmac_l).into()),
-    Bits(48, 16, |h| u16::from_be_bytes(h.smac_h).into()),
-    Bits(64, 32, |h| u32::from_be_bytes(h.smac_l).into()),
-    Bits(96, 16, |h| u16::from_be(h.type_).into()),
-]);
+const ETH: [Bits<ib_unpacked_eth>; 5] = header(
+    ETH_BYTES,
+    [
+        Bits(0, 32, |h| u32::from_be_bytes(h.dmac_h).into()),
+        Bits(32, 16, |h| u16::from_be_bytes(h.dmac_l).into()),
+        Bits(48, 16, |h| u16::from_be_bytes(h.smac_h).into()),
+        Bits(64, 32, |h| u32::from_be_bytes(h.smac_l).into()),
+        Bits(96, 16, |h| u16::from_be(h.type_).into()),
+    ],
+);
 
-const VLAN: [Bits<ib_unpacked_vlan>; 2] = header(VLAN_BYTES, [
-    Bits(0, 16, |h| u16::from_be(h.tag).into()),
-    Bits(16, 16, |h| u16::from_be(h.type_).into()),
-]);
+const VLAN: [Bits<ib_unpacked_vlan>; 2] = header(
+    VLAN_BYTES,
+    [
+        Bits(0, 16, |h| u16::from_be(h.tag).into()),
+        Bits(16, 16, |h| u16::from_be(h.type_).into()),
+    ],
+);
 
-const GRH: [Bits<ib_unpacked_grh>; 10] = header(GRH_BYTES, [
-    Bits(0, 4, |h| h.ip_version.into()),
-    Bits(4, 8, |h| h.traffic_class.into()),
-    Bits(12, 20, |h| u32::from_be(h.flow_label).into()),
-    Bits(32, 16, |h| u16::from_be(h.payload_length).into()),
-    Bits(48, 8, |h| h.next_header.into()),
-    Bits(56, 8, |h| h.hop_limit.into()),
-    Bits(64, 64, |h| gid_half(&h.source_gid, 0)),
-    Bits(128, 64, |h| gid_half(&h.source_gid, 1)),
-    Bits(192, 64, |h| gid_half(&h.destination_gid, 0)),
-    Bits(256, 64, |h| gid_half(&h.destination_gid, 1)),
-]);
+const GRH: [Bits<ib_unpacked_grh>; 10] = header(
+    GRH_BYTES,
+    [
+        Bits(0, 4, |h| h.ip_version.into()),
+        Bits(4, 8, |h| h.traffic_class.into()),
+        Bits(12, 20, |h| u32::from_be(h.flow_label).into()),
+        Bits(32, 16, |h| u16::from_be(h.payload_length).into()),
+        Bits(48, 8, |h| h.next_header.into()),
+        Bits(56, 8, |h| h.hop_limit.into()),
+        Bits(64, 64, |h| gid_half(&h.source_gid, 0)),
+        Bits(128, 64, |h| gid_half(&h.source_gid, 1)),
+        Bits(192, 64, |h| gid_half(&h.destination_gid, 0)),
+        Bits(256, 64, |h| gid_half(&h.destination_gid, 1)),
+    ],
+);
 
-const IP4: [Bits<ib_unpacked_ip4>; 11] = header(IP4_BYTES, [
-    Bits(0, 4, |h| h.ver.into()),
-    Bits(4, 4, |h| h.hdr_len.into()),
-    Bits(8, 8, |h| h.tos.into()),
-    Bits(16, 16, |h| u16::from_be(h.tot_len).into()),
-    Bits(32, 16, |h| u16::from_be(h.id).into()),
-    Bits(48, 16, |h| u16::from_be(h.frag_off).into()),
-    Bits(64, 8, |h| h.ttl.into()),
-    Bits(72, 8, |h| h.protocol.into()),
-    Bits(80, 16, |h| u16::from_be(h.check).into()),
-    Bits(96, 32, |h| u32::from_be(h.saddr).into()),
-    Bits(128, 32, |h| u32::from_be(h.daddr).into()),
-]);
+const IP4: [Bits<ib_unpacked_ip4>; 11] = header(
+    IP4_BYTES,
+    [
+        Bits(0, 4, |h| h.ver.into()),
+        Bits(4, 4, |h| h.hdr_len.into()),
+        Bits(8, 8, |h| h.tos.into()),
+        Bits(16, 16, |h| u16::from_be(h.tot_len).into()),
+        Bits(32, 16, |h| u16::from_be(h.id).into()),
+        Bits(48, 16, |h| u16::from_be(h.frag_off).into()),
+        Bits(64, 8, |h| h.ttl.into()),
+        Bits(72, 8, |h| h.protocol.into()),
+        Bits(80, 16, |h| u16::from_be(h.check).into()),
+        Bits(96, 32, |h| u32::from_be(h.saddr).into()),
+        Bits(128, 32, |h| u32::from_be(h.daddr).into()),
+    ],
+);
 
-const UDP: [Bits<ib_unpacked_udp>; 4] = header(UDP_BYTES, [
-    Bits(0, 16, |h| u16::from_be(h.sport).into()),
-    Bits(16, 16, |h| u16::from_be(h.dport).into()),
-    Bits(32, 16, |h| u16::from_be(h.length).into()),
-    Bits(48, 16, |h| u16::from_be(h.csum).into()),
-]);
+const UDP: [Bits<ib_unpacked_udp>; 4] = header(
+    UDP_BYTES,
+    [
+        Bits(0, 16, |h| u16::from_be(h.sport).into()),
+        Bits(16, 16, |h| u16::from_be(h.dport).into()),
+        Bits(32, 16, |h| u16::from_be(h.length).into()),
+        Bits(48, 16, |h| u16::from_be(h.csum).into()),
+    ],
+);
 
-const BTH: [Bits<ib_unpacked_bth>; 9] = header(BTH_BYTES, [
-    Bits(0, 8, |h| h.opcode.into()),
-    Bits(8, 1, |h| h.solicited_event.into()),
-    Bits(9, 1, |h| h.mig_req.into()),
-    Bits(10, 2, |h| h.pad_count.into()),
-    Bits(12, 4, |h| h.transport_header_version.into()),
-    Bits(16, 16, |h| u16::from_be(h.pkey).into()),
-    Bits(40, 24, |h| u32::from_be(h.destination_qpn).into()),
-    Bits(64, 1, |h| h.ack_req.into()),
-    Bits(72, 24, |h| u32::from_be(h.psn).into()),
-]);
+const BTH: [Bits<ib_unpacked_bth>; 9] = header(
+    BTH_BYTES,
+    [
+        Bits(0, 8, |h| h.opcode.into()),
+        Bits(8, 1, |h| h.solicited_event.into()),
+        Bits(9, 1, |h| h.mig_req.into()),
+        Bits(10, 2, |h| h.pad_count.into()),
+        Bits(12, 4, |h| h.transport_header_version.into()),
+        Bits(16, 16, |h| u16::from_be(h.pkey).into()),
+        Bits(40, 24, |h| u32::from_be(h.destination_qpn).into()),
+        Bits(64, 1, |h| h.ack_req.into()),
+        Bits(72, 24, |h| u32::from_be(h.psn).into()),
+    ],
+);
 
-const DETH: [Bits<ib_unpacked_deth>; 2] = header(DETH_BYTES, [
-    Bits(0, 32, |h| u32::from_be(h.qkey).into()),
-    Bits(40, 24, |h| u32::from_be(h.source_qpn).into()),
-]);
+const DETH: [Bits<ib_unpacked_deth>; 2] = header(
+    DETH_BYTES,
+    [
+        Bits(0, 32, |h| u32::from_be(h.qkey).into()),
+        Bits(40, 24, |h| u32::from_be(h.source_qpn).into()),
+    ],
+);
 
 fn gid_half(gid: &ib_gid, half: usize) -> u64 {
     gid_bytes(gid)
@@ -208,7 +232,11 @@ pub(crate) fn init(header: &mut ib_ud_header, shape: Shape) -> Result {
         let bytes = shape.length(udp_bytes + transport_bytes + 3) & !3;
         header.grh.ip_version = 6;
         header.grh.payload_length = (bytes as u16).to_be();
-        header.grh.next_header = if shape.udp { PROTOCOL_UDP } else { NEXT_HEADER_IBA };
+        header.grh.next_header = if shape.udp {
+            PROTOCOL_UDP
+        } else {
+            NEXT_HEADER_IBA
+        };
     }
     if ip4 {
         let bytes = shape.length(IP4_BYTES + udp_bytes + transport_bytes);
@@ -329,7 +357,10 @@ pub(crate) fn ip4_checksum(ip4: &ib_unpacked_ip4) -> u16 {
     let wire = packed::<IP4_BYTES, _>(&IP4, &header);
     let sum = wire
         .chunks_exact(2)
-        .map(|pair| pair.iter().fold(0, |word, byte| (word << 8) | u32::from(*byte)))
+        .map(|pair| {
+            pair.iter()
+                .fold(0, |word, byte| (word << 8) | u32::from(*byte))
+        })
         .sum::<u32>();
     // Ten words: two folds are enough.
     let sum = (sum & 0xffff) + (sum >> 16);
@@ -380,8 +411,22 @@ mod tests {
             ..shape()
         };
         assert!(init(&mut header, udp).is_err());
-        assert!(init(&mut header, Shape { ip_version: 5, ..udp }).is_err());
-        assert!(init(&mut header, Shape { ip_version: 6, ..udp }).is_ok());
+        assert!(init(
+            &mut header,
+            Shape {
+                ip_version: 5,
+                ..udp
+            }
+        )
+        .is_err());
+        assert!(init(
+            &mut header,
+            Shape {
+                ip_version: 6,
+                ..udp
+            }
+        )
+        .is_ok());
     }
 
     #[test]

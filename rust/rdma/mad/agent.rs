@@ -269,8 +269,7 @@ impl AgentHead {
         let Some(handler) = (unsafe { (*self.as_raw()).recv_handler }) else {
             return;
         };
-        let request =
-            request.map_or(core::ptr::null_mut(), |request| request.send_wr().as_buf());
+        let request = request.map_or(core::ptr::null_mut(), |request| request.send_wr().as_buf());
         // SAFETY: The handler is the client's, and the agent is registered. The
         // request is kept by the caller.
         unsafe { handler(self.as_raw(), request, chain.into_raw()) }

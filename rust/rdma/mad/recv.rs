@@ -138,10 +138,7 @@ impl Recv {
         // SAFETY: The memory is that long, and by the type invariant nobody else
         // uses the buffer.
         unsafe {
-            core::slice::from_raw_parts_mut(
-                self.0.memory.as_ptr().cast_mut().add(GRH_BYTES),
-                len,
-            )
+            core::slice::from_raw_parts_mut(self.0.memory.as_ptr().cast_mut().add(GRH_BYTES), len)
         }
     }
 
@@ -295,10 +292,7 @@ pub trait RecvContext: Send + Sync + 'static {
 ///
 /// Called by a completion queue made by `Cq::<C>::new`, with the entry of a buffer
 /// that [`Qp::post_recv`] posted.
-unsafe extern "C" fn recv_done<C: RecvContext>(
-    cq: *mut bindings::ib_cq,
-    wc: *mut bindings::ib_wc,
-) {
+unsafe extern "C" fn recv_done<C: RecvContext>(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
     // SAFETY: By the invariant of `Cq` the context is a live `C`.
     let context = unsafe { &*(*cq).cq_context.cast::<C>() };
     // SAFETY: The entry is valid during the call, and nothing else writes it.
@@ -367,9 +361,8 @@ impl<C: RecvContext> Qp<C> {
         }
         // SAFETY: The queue pair is live; drivers copy the request. The buffer is
         // kept by the context's queue until its completion or the end of the port.
-        let ret = to_result(unsafe {
-            bindings::ib_post_recv(self.as_raw(), &wr, core::ptr::null_mut())
-        });
+        let ret =
+            to_result(unsafe { bindings::ib_post_recv(self.as_raw(), &wr, core::ptr::null_mut()) });
         if ret.is_err() {
             drop(queue.take(ptr));
         }
@@ -447,7 +440,12 @@ impl RecvChain {
     fn first(&self) -> &Buffer {
         // SAFETY: By the type invariant the `recv_wc` is that of a live buffer.
         unsafe {
-            &*self.0.as_ptr().byte_sub(offset_of!(Buffer, recv_wc)).cast_const().cast::<Buffer>()
+            &*self
+                .0
+                .as_ptr()
+                .byte_sub(offset_of!(Buffer, recv_wc))
+                .cast_const()
+                .cast::<Buffer>()
         }
     }
 

@@ -231,7 +231,10 @@ impl SendWr {
         let mut memory = KVec::from_elem(0u8, size, gfp.flags())?;
         let mut segments = KVec::with_capacity(layout.segments, gfp.flags())?;
         for _ in 0..layout.segments {
-            segments.push(KVec::from_elem(0u8, layout.segment, gfp.flags())?, gfp.flags())?;
+            segments.push(
+                KVec::from_elem(0u8, layout.segment, gfp.flags())?,
+                gfp.flags(),
+            )?;
         }
 
         let mut buf: bindings::ib_mad_send_buf = pin_init::zeroed();
@@ -278,7 +281,9 @@ impl SendWr {
     /// `buf` is the [`as_buf`](Self::as_buf) of a `T`.
     pub unsafe fn owner<T: HasSendWr>(buf: *mut bindings::ib_mad_send_buf) -> *const T {
         // SAFETY: By this function's contract.
-        unsafe { buf.byte_sub(T::OFFSET + offset_of!(SendWr, buf)) }.cast_const().cast()
+        unsafe { buf.byte_sub(T::OFFSET + offset_of!(SendWr, buf)) }
+            .cast_const()
+            .cast()
     }
 
     /// The sizes.
@@ -344,11 +349,7 @@ impl SendWr {
         let len = bytes.len().min(self.memory.len());
         // SAFETY: The memory is that long, and the caller is its owner.
         unsafe {
-            core::ptr::copy_nonoverlapping(
-                bytes.as_ptr(),
-                self.memory.as_ptr().cast_mut(),
-                len,
-            )
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), self.memory.as_ptr().cast_mut(), len)
         };
     }
 
@@ -364,13 +365,17 @@ impl SendWr {
     /// Memory of a segment, counted from 1.
     pub fn segment(&self, number: u32) -> Option<*mut u8> {
         let index = usize::try_from(number).ok()?.checked_sub(1)?;
-        self.segments.get(index).map(|segment| segment.as_ptr().cast_mut())
+        self.segments
+            .get(index)
+            .map(|segment| segment.as_ptr().cast_mut())
     }
 
     /// How long to wait for an answer, in milliseconds; 0 if none is wanted.
     pub fn timeout_ms(&self) -> u32 {
         // SAFETY: The client writes it before it posts the datagram.
-        unsafe { (*self.as_buf()).timeout_ms }.try_into().unwrap_or(0)
+        unsafe { (*self.as_buf()).timeout_ms }
+            .try_into()
+            .unwrap_or(0)
     }
 
     /// Replaces the time to wait. For the owner of the datagram.
@@ -446,7 +451,10 @@ impl SendWr {
         let payload = if self.layout.segments != 0 {
             self.segment(segment).ok_or(EINVAL)?
         } else {
-            self.memory.as_ptr().cast_mut().wrapping_add(self.layout.header)
+            self.memory
+                .as_ptr()
+                .cast_mut()
+                .wrapping_add(self.layout.header)
         };
         let direction = bindings::dma_data_direction::DMA_TO_DEVICE;
         Ok(SendMapping {

@@ -127,8 +127,7 @@ impl OpaSmp {
         };
         // SAFETY: The paths are disjoint byte arrays within the packet, which
         // is exclusively borrowed for as long as the references live.
-        let (initial_path, return_path) =
-            unsafe { (&(*dr).initial_path, &mut (*dr).return_path) };
+        let (initial_path, return_path) = unsafe { (&(*dr).initial_path, &mut (*dr).return_path) };
         DirectedRoute {
             direction: direction(smp.status),
             hop_count: smp.hop_cnt,

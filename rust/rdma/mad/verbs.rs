@@ -169,13 +169,7 @@ pub struct QpSize {
 
 impl<C: Send + Sync> Qp<C> {
     /// Makes the queue pair of `port`. May sleep.
-    pub fn new(
-        cq: Arc<Cq<C>>,
-        pd: Arc<Pd>,
-        port: u32,
-        kind: QpKind,
-        size: QpSize,
-    ) -> Result<Self> {
+    pub fn new(cq: Arc<Cq<C>>, pd: Arc<Pd>, port: u32, kind: QpKind, size: QpSize) -> Result<Self> {
         let mut attr: bindings::ib_qp_init_attr = pin_init::zeroed();
         attr.send_cq = cq.queue.as_ptr();
         attr.recv_cq = cq.queue.as_ptr();
@@ -288,7 +282,12 @@ unsafe extern "C" fn fatal_event(event: *mut bindings::ib_event, _context: *mut 
             (*(*event).element.qp).qp_num,
         )
     };
-    dev_err!(device.as_dev(), "Fatal error ({}) on MAD QP ({})\n", event, number);
+    dev_err!(
+        device.as_dev(),
+        "Fatal error ({}) on MAD QP ({})\n",
+        event,
+        number
+    );
 }
 
 /// An address handle.
@@ -372,8 +371,12 @@ pub(super) unsafe fn query_address(ah: *mut bindings::ib_ah) -> Result<Address> 
     // SAFETY: By this function's contract.
     to_result(unsafe { bindings::rdma_query_ah(ah, &mut attr) })?;
     // SAFETY: The attributes are valid, and the helpers only read them.
-    let (dlid, path_bits) =
-        unsafe { (bindings::rdma_ah_get_dlid(&attr), bindings::rdma_ah_get_path_bits(&attr)) };
+    let (dlid, path_bits) = unsafe {
+        (
+            bindings::rdma_ah_get_dlid(&attr),
+            bindings::rdma_ah_get_path_bits(&attr),
+        )
+    };
     let has_grh = u32::from(attr.ah_flags) & bindings::ib_ah_flags_IB_AH_GRH != 0;
     Ok(Address {
         dlid,
@@ -413,5 +416,7 @@ pub fn find_pkey(device: &Device, port: u32, pkey: u16) -> Result<u16> {
 
 /// Largest datagram of a port.
 pub fn max_mad_size(device: &Device, port: u32) -> usize {
-    device.immutable(port).map_or(0, |port| port.max_mad_size as usize)
+    device
+        .immutable(port)
+        .map_or(0, |port| port.max_mad_size as usize)
 }

@@ -288,7 +288,9 @@ pub(crate) unsafe extern "C" fn ib_mad_kernel_rmpp_agent(
     agent: *const bindings::ib_mad_agent,
 ) -> c_int {
     // SAFETY: By this function's contract.
-    unsafe { borrow_agent(agent.cast_mut()) }.has_kernel_rmpp().into()
+    unsafe { borrow_agent(agent.cast_mut()) }
+        .has_kernel_rmpp()
+        .into()
 }
 
 /// Whether a datagram answers another one.
@@ -300,7 +302,9 @@ pub(crate) unsafe extern "C" fn ib_mad_kernel_rmpp_agent(
 pub(crate) unsafe extern "C" fn ib_response_mad(hdr: *const bindings::ib_mad_hdr) -> c_int {
     // SAFETY: By this function's contract.
     let bytes = unsafe { core::slice::from_raw_parts(hdr.cast(), Header::BYTES) };
-    Header::parse(bytes).is_some_and(|header| header.is_response()).into()
+    Header::parse(bytes)
+        .is_some_and(|header| header.is_response())
+        .into()
 }
 
 /// Whether datagrams of a class have an RMPP header.

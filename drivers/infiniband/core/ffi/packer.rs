@@ -28,7 +28,11 @@ fn report(field: &Field, result: core::result::Result<(), Fault>) {
             name,
             bits
         ),
-        Fault::Range => pr_warn!("Structure field {} of size {} bits is invalid\n", name, bits),
+        Fault::Range => pr_warn!(
+            "Structure field {} of size {} bits is invalid\n",
+            name,
+            bits
+        ),
     }
 }
 

@@ -18,9 +18,7 @@ use super::{
 };
 use crate::mad_rmpp;
 use kernel::{
-    dev_dbg,
-    dev_notice,
-    new_spinlock_irq,
+    dev_dbg, dev_notice, new_spinlock_irq,
     prelude::*,
     rbtree::{
         RBTree,

@@ -244,10 +244,7 @@ impl SendMad {
                 local: None,
             },
         );
-        let in_flight = LockedBy::new(
-            agent.port().slot(agent.kind()).sends(),
-            InFlight::default(),
-        );
+        let in_flight = LockedBy::new(agent.port().slot(agent.kind()).sends(), InFlight::default());
         ListArc::pin_init(
             try_pin_init!(Self {
                 in_flight,
@@ -500,7 +497,11 @@ impl Sends {
     /// rest comes back with its completion.
     pub(crate) fn cancel_all(&mut self) -> List<SendMad> {
         let mut list = self.take_canceled();
-        while let Some(send) = self.waiting.pop_front().or_else(|| self.backlog.pop_front()) {
+        while let Some(send) = self
+            .waiting
+            .pop_front()
+            .or_else(|| self.backlog.pop_front())
+        {
             self.set_stage(&send, Stage::Done);
             list.push_back(send);
         }

@@ -104,7 +104,11 @@ fn route(agent: &Agent, packet: &mut LocalPacket<'_>, header: &Header, node: Nod
     }
     let stays = has_agents(device)
         && (smi::is_for_local_agent(&route) || smi::is_for_local_manager(&route));
-    Ok(if stays { Fate::Stays(slid) } else { Fate::Leaves })
+    Ok(if stays {
+        Fate::Stays(slid)
+    } else {
+        Fate::Leaves
+    })
 }
 
 /// Looks at a directed-route packet that is about to be posted, which comes back
@@ -161,7 +165,9 @@ fn consume(agent: &Arc<Agent>, send: &OwnedSend) -> Result<Option<Option<LocalRe
         byte_len + GRH_BYTES,
     );
     let mut reply = Recv::new(port.mad_size(), Gfp::ATOMIC)?;
-    let outcome = packet.process(device, number, &wc, &mut reply).ok_or(EINVAL)?;
+    let outcome = packet
+        .process(device, number, &wc, &mut reply)
+        .ok_or(EINVAL)?;
     if !outcome.is_success() {
         return Err(EINVAL);
     }

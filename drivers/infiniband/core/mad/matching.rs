@@ -32,7 +32,9 @@ pub(crate) fn same_peer(send: &SendMad, received: &Header, chain: &RecvChain) ->
         // The answer to a request came to the address that the request named as
         // its source.
         (false, None) => verbs::cached_lmc(device, port).is_ok_and(|lmc| {
-            let mask = 1u8.checked_shl(lmc.into()).map_or(u8::MAX, |bit| bit.wrapping_sub(1));
+            let mask = 1u8
+                .checked_shl(lmc.into())
+                .map_or(u8::MAX, |bit| bit.wrapping_sub(1));
             lmc == 0 || (address.path_bits ^ wc.dlid_path_bits) & mask == 0
         }),
         (false, Some(global)) => {
@@ -44,6 +46,8 @@ pub(crate) fn same_peer(send: &SendMad, received: &Header, chain: &RecvChain) ->
         }
         // An acknowledgement of an answer comes from where the answer went.
         (true, None) => address.dlid == wc.slid,
-        (true, Some(global)) => chain.gids().is_some_and(|(source, _)| source == global.dgid),
+        (true, Some(global)) => chain
+            .gids()
+            .is_some_and(|(source, _)| source == global.dgid),
     }
 }

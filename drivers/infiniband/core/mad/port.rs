@@ -268,7 +268,8 @@ impl Port {
         }
         let node = RBTreeNode::new(key(device, number), port.clone(), GFP_KERNEL)?;
         let _ = PORTS.lock().get_or_insert_with(RBTree::new).insert(node);
-        port.start().inspect_err(|_| dev_err!(device.as_dev(), "Couldn't start port\n"))?;
+        port.start()
+            .inspect_err(|_| dev_err!(device.as_dev(), "Couldn't start port\n"))?;
         unwind.dismiss();
         Ok(())
     }
@@ -276,14 +277,15 @@ impl Port {
     fn make_qp(&self, pd: &Arc<Pd>, kind: QpKind) -> Result {
         let mut verbs = self.verbs.lock();
         let verbs = (*verbs).as_mut().ok_or(ENODEV)?;
-        let qp = Qp::new(verbs.cq.clone(), pd.clone(), self.number, kind, self.size)
-            .inspect_err(|_| {
+        let qp = Qp::new(verbs.cq.clone(), pd.clone(), self.number, kind, self.size).inspect_err(
+            |_| {
                 dev_err!(
                     self.device.as_dev(),
                     "Couldn't create ib_mad QP{}\n",
                     kind.number()
                 )
-            })?;
+            },
+        )?;
         let qp = Arc::new(qp, GFP_KERNEL)?;
         let slot = self.slot(kind);
         slot.head.populate(QpHead::new(&self.head, qp.as_raw()));
@@ -308,8 +310,10 @@ impl Port {
                 )
             };
             let qkey = if qp.number() == 0 { 0 } else { QP1_QKEY };
-            qp.init(pkey_index, qkey).inspect_err(|error| log("INIT", error))?;
-            qp.ready_to_receive().inspect_err(|error| log("RTR", error))?;
+            qp.init(pkey_index, qkey)
+                .inspect_err(|error| log("INIT", error))?;
+            qp.ready_to_receive()
+                .inspect_err(|error| log("RTR", error))?;
             qp.ready_to_send().inspect_err(|error| log("RTS", error))?;
         }
         verbs.cq.request_notify().inspect_err(|error| {
@@ -373,7 +377,11 @@ impl Port {
     pub(crate) fn recover(&self, kind: QpKind) -> Result {
         let verbs = self.verbs.lock();
         let verbs = verbs.as_ref().ok_or(ENODEV)?;
-        let (_, qp) = verbs.qps.iter().find(|(which, _)| *which == kind).ok_or(ENODEV)?;
+        let (_, qp) = verbs
+            .qps
+            .iter()
+            .find(|(which, _)| *which == kind)
+            .ok_or(ENODEV)?;
         qp.recover()
     }
 
@@ -446,7 +454,10 @@ pub(crate) struct Client;
 impl DeviceClient for Client {
     fn add(device: &Device) -> Result {
         let mut opened = 0;
-        for number in device.ports().filter(|port| device.port_caps(*port).ib_mad()) {
+        for number in device
+            .ports()
+            .filter(|port| device.port_caps(*port).ib_mad())
+        {
             if let Err(error) = open(device, number) {
                 for number in (device.start_port()..number).rev() {
                     if device.port_caps(number).ib_mad() {
@@ -464,7 +475,10 @@ impl DeviceClient for Client {
     }
 
     fn remove(device: &Device) {
-        for number in device.ports().filter(|port| device.port_caps(*port).ib_mad()) {
+        for number in device
+            .ports()
+            .filter(|port| device.port_caps(*port).ib_mad())
+        {
             shut(device, number);
         }
     }
@@ -474,7 +488,11 @@ fn open(device: &Device, number: u32) -> Result {
     Port::open(device, number)
         .inspect_err(|_| dev_err!(device.as_dev(), "Couldn't open port {}\n", number))?;
     agent::open(device, number).inspect_err(|_| {
-        dev_err!(device.as_dev(), "Couldn't open port {} for agents\n", number);
+        dev_err!(
+            device.as_dev(),
+            "Couldn't open port {} for agents\n",
+            number
+        );
         if let Some(port) = Port::find(device, number) {
             port.close();
         }
@@ -483,7 +501,11 @@ fn open(device: &Device, number: u32) -> Result {
 
 fn shut(device: &Device, number: u32) {
     if agent::close(device, number).is_err() {
-        dev_err!(device.as_dev(), "Couldn't close port {} for agents\n", number);
+        dev_err!(
+            device.as_dev(),
+            "Couldn't close port {} for agents\n",
+            number
+        );
     }
     match Port::find(device, number) {
         Some(port) => port.close(),

@@ -16,8 +16,7 @@ use super::{
     send,
 };
 use crate::{
-    agent as responder,
-    mad_rmpp,
+    agent as responder, mad_rmpp,
     smi::{
         self,
         Action,
@@ -179,7 +178,10 @@ enum Direct {
     Drop,
     Here,
     /// Out of another port of this switch.
-    Out { exit: u32, is_opa: bool },
+    Out {
+        exit: u32,
+        is_opa: bool,
+    },
 }
 
 fn route(port: &Port, number: u32, recv: &mut Recv, header: &Header) -> Direct {
@@ -188,7 +190,11 @@ fn route(port: &Port, number: u32, recv: &mut Recv, header: &Header) -> Direct {
         && header.base_version == OPA_BASE_VERSION
         && header.class_version == OPA_SM_CLASS_VERSION;
     glue::trace_smi(
-        if is_opa { SmiEvent::OpaIn } else { SmiEvent::In },
+        if is_opa {
+            SmiEvent::OpaIn
+        } else {
+            SmiEvent::In
+        },
         recv.mad(),
     );
     let mut route: DirectedRoute<'_> = if is_opa {
@@ -276,9 +282,7 @@ fn deliver(lease: Lease, chain: RecvChain) {
     let Some(header) = chain.header() else {
         return;
     };
-    if is_transfer_answer(&lease, &chain, &header)
-        && lease.sends().lock().find(&chain).is_none()
-    {
+    if is_transfer_answer(&lease, &chain, &header) && lease.sends().lock().find(&chain).is_none() {
         // Nobody asked: do not put it together.
         return;
     }
@@ -304,7 +308,9 @@ fn deliver(lease: Lease, chain: RecvChain) {
         // The client does transfers itself, and this is part of one.
         let own_transfer = !lease.has_kernel_rmpp()
             && header.class.has_rmpp()
-            && chain.rmpp().is_some_and(|rmpp| rmpp.has(RmppHeader::ACTIVE));
+            && chain
+                .rmpp()
+                .is_some_and(|rmpp| rmpp.has(RmppHeader::ACTIVE));
         if own_transfer {
             lease.head().deliver::<super::flight::SendMad>(None, chain);
         }

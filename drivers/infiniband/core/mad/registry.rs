@@ -63,7 +63,10 @@ impl Routes {
         let mut nodes = KVec::new();
         if let Some(registration) = agent.head().registration() {
             for route in routes_of(registration) {
-                nodes.push(RBTreeNode::new(route, agent.clone(), GFP_KERNEL)?, GFP_KERNEL)?;
+                nodes.push(
+                    RBTreeNode::new(route, agent.clone(), GFP_KERNEL)?,
+                    GFP_KERNEL,
+                )?;
             }
         }
         Ok(Self(nodes))

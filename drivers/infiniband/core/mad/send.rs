@@ -161,10 +161,9 @@ fn create_with(
 
 /// Requests of which the answers are limited.
 fn is_flow_controlled(send: &SendMad, class: Class, timeout: usize) -> bool {
-    let segmented = send.agent().head().rmpp_version() != 0 && send.wr().rmpp().has(RmppHeader::ACTIVE);
-    timeout != 0
-        && !segmented
-        && (class == Class::CM || class == Class::SUBN_ADM || class.is_smi())
+    let segmented =
+        send.agent().head().rmpp_version() != 0 && send.wr().rmpp().has(RmppHeader::ACTIVE);
+    timeout != 0 && !segmented && (class == Class::CM || class == Class::SUBN_ADM || class.is_smi())
 }
 
 /// Posts a datagram; it comes back when it is sent, or answered, or given up. Any

@@ -154,9 +154,7 @@ pub(crate) fn retry(sends: &mut Sends, send: &Arc<SendMad>) -> Result {
 /// Whether a transfer is still on.
 fn is_on(sends: &Sends, send: &SendMad) -> bool {
     let state = send.state(sends);
-    state.transfer.acked != segments(send)
-        && state.timeout != 0
-        && state.stage() != Stage::Canceled
+    state.transfer.acked != segments(send) && state.timeout != 0 && state.stage() != Stage::Canceled
 }
 
 /// The peer (or this node) ends the transfer that `chain` belongs to. May sleep.
@@ -177,12 +175,7 @@ pub(super) fn abort(lease: &Lease, chain: &RecvChain, reason: RmppStatus) {
 }
 
 /// The peer acknowledges segments. May sleep.
-pub(super) fn acknowledged(
-    lease: &Lease,
-    chain: &RecvChain,
-    header: &Header,
-    rmpp: &RmppHeader,
-) {
+pub(super) fn acknowledged(lease: &Lease, chain: &RecvChain, header: &Header, rmpp: &RmppHeader) {
     let fail = |status| {
         abort(lease, chain, status);
         abort_peer(lease, chain, status);

@@ -10,12 +10,12 @@
 //! on the wire, so that the hardware slot is not given to another GID meanwhile.
 
 use core::ffi::CStr;
-use kernel::fmt;
 use core::net::IpAddr;
 use core::ptr::NonNull;
 
 use kernel::bindings;
 use kernel::error::{from_err_ptr, to_result};
+use kernel::fmt;
 use kernel::prelude::*;
 use kernel::sync::aref::{ARef, AlwaysRefCounted};
 use kernel::sync::rcu;
@@ -27,6 +27,7 @@ use crate::net::NetDevice;
 pub mod entry;
 pub mod lookup;
 mod table;
+pub mod update;
 
 pub use entry::{Draft, EntryView, HwSlots};
 pub use table::{GidTable, Retention, SlotState, TableWriter};

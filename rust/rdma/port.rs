@@ -464,6 +464,13 @@ pub mod roce {
         }
     }
 
+    /// Adds the GIDs of all network devices that are related to the ports of a device. May sleep and
+    /// takes RTNL.
+    pub fn rescan(device: &Device) {
+        // SAFETY: The device is valid.
+        unsafe { bindings::rdma_roce_rescan_device(device.as_raw()) }
+    }
+
     /// Lets events of network devices reach the GID tables of a device. May sleep.
     pub fn enable_updates(device: &Device) {
         // SAFETY: The device is valid.

@@ -14,7 +14,6 @@ pub mod block_iter;
 pub mod cgroup;
 pub mod class;
 pub mod client;
-mod clist;
 pub mod completion;
 pub mod cq;
 pub mod delayed_work;
@@ -34,6 +33,7 @@ pub mod kmod;
 pub mod link;
 pub mod mad;
 pub mod mm;
+pub mod module_state;
 pub mod mr;
 pub mod mr_pool;
 pub mod mw;
@@ -79,6 +79,7 @@ pub mod workqueue;
 pub mod wq;
 pub mod xarray;
 pub mod xrcd;
+mod clist;
 
 /// Read by the `pr_*` macros.
 #[allow(dead_code)]

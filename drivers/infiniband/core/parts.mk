@@ -8,7 +8,7 @@
 
 part-addr		:= rust
 part-agent		:= c
-part-cache		:= c
+part-cache		:= rust
 part-cgroup		:= rust
 part-counters		:= c
 part-cq			:= c

@@ -359,9 +359,11 @@ impl Drop for Draft {
     fn drop(&mut self) {
         // SAFETY: The draft owns the entry and nobody else knows it.
         let home = unsafe { (*self.0.as_ref().home.get()).take() };
+        // SAFETY: As above.
+        let netdev = unsafe { (*self.0.as_ref().netdev.get()).take() };
         // SAFETY: As above; entries are made by `RcuBox::into_raw`.
         drop(unsafe { RcuBox::from_raw(self.0) });
-        drop(home);
+        drop((netdev, home));
     }
 }
 

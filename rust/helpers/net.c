@@ -1,1 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
+
+__rust_helper void rust_helper_skb_reset_mac_header(struct sk_buff *skb)
+{
+	skb_reset_mac_header(skb);
+}
+
+__rust_helper void rust_helper_skb_set_network_header(struct sk_buff *skb, int offset)
+{
+	skb_set_network_header(skb, offset);
+}
+
+__rust_helper void rust_helper_skb_set_transport_header(struct sk_buff *skb, int offset)
+{
+	skb_set_transport_header(skb, offset);
+}

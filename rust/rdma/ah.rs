@@ -287,6 +287,17 @@ impl AhAttr {
         Gid::from_bytes(unsafe { self.0.grh.dgid.raw })
     }
 
+    /// Flow label, 20 bits.
+    pub fn flow_label(&self) -> u32 {
+        self.0.grh.flow_label
+    }
+
+    /// The Ethernet address of the next hop, of a RoCE vector.
+    pub fn dmac(&self) -> Option<Mac> {
+        // SAFETY: The kind says which view of the union is the right one.
+        (self.kind() == AhType::Roce).then(|| unsafe { self.0.__bindgen_anon_1.roce.dmac })
+    }
+
     /// Index of the source GID.
     pub fn sgid_index(&self) -> u8 {
         self.0.grh.sgid_index

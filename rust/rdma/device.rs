@@ -258,6 +258,14 @@ impl Device {
         unsafe { (*self.as_raw()).dma_device }
     }
 
+    /// Whether flows may be put on slaves of a bond that are not active.
+    #[inline]
+    pub fn hashes_all_slaves(&self) -> bool {
+        // SAFETY: By the type invariant the device is valid; set before registration.
+        let flags = unsafe { (*self.as_raw()).lag_flags };
+        flags & bindings::rdma_lag_flags_RDMA_LAG_FLAGS_HASH_ALL_SLAVES != 0
+    }
+
     /// Attributes that the driver reported at registration.
     #[inline]
     pub fn attrs(&self) -> &bindings::ib_device_attr {

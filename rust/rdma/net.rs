@@ -2,6 +2,7 @@
 
 //! What the core needs of the network stack.
 
+pub mod frame;
 pub mod netdev;
 pub mod netevent;
 pub mod notifier;

@@ -42,6 +42,7 @@ use core::{
 use kernel::{
     bindings,
     device,
+    error::to_result,
     fmt,
     prelude::*,
     sync::aref::{
@@ -266,6 +267,51 @@ impl Device {
         flags & bindings::rdma_lag_flags_RDMA_LAG_FLAGS_HASH_ALL_SLAVES != 0
     }
 
+    /// A copy of the description of the node, which an administrator may change meanwhile.
+    pub fn node_desc(&self) -> NodeDesc {
+        let mut desc = NodeDesc([0; NODE_DESC_MAX]);
+        // SAFETY: By the type invariant the device is valid; both buffers have this size.
+        unsafe {
+            ptr::copy_nonoverlapping(
+                (&raw const (*self.as_raw()).node_desc).cast::<u8>(),
+                desc.0.as_mut_ptr(),
+                NODE_DESC_MAX,
+            );
+        }
+        desc
+    }
+
+    /// Has the driver change the description of the node; what does not fit is cut off. May sleep.
+    ///
+    /// `EOPNOTSUPP` if it cannot.
+    pub fn modify_node_desc(&self, desc: &[u8]) -> Result {
+        if self.ops().modify_device.is_none() {
+            return Err(EOPNOTSUPP);
+        }
+
+        let mut modify: bindings::ib_device_modify = pin_init::zeroed();
+        for (to, from) in modify.node_desc.iter_mut().zip(desc) {
+            *to = *from as _;
+        }
+        // SAFETY: By the type invariant the device is valid; the mask says what is set.
+        to_result(unsafe {
+            bindings::ib_modify_device(
+                self.as_raw(),
+                bindings::ib_device_modify_flags_IB_DEVICE_MODIFY_NODE_DESC as c_int,
+                &mut modify,
+            )
+        })
+    }
+
+    /// The version of the firmware, empty if the driver does not say.
+    pub fn fw_version(&self) -> FwVersion {
+        let mut version = FwVersion([0; FW_VERSION_MAX]);
+        // SAFETY: By the type invariant the device is valid; drivers write a string of at most
+        // this size.
+        unsafe { bindings::ib_get_device_fw_str(self.as_raw(), version.0.as_mut_ptr().cast()) };
+        version
+    }
+
     /// Attributes that the driver reported at registration.
     #[inline]
     pub fn attrs(&self) -> &bindings::ib_device_attr {
@@ -375,6 +421,32 @@ impl Device {
     pub fn net_raw(&self) -> *mut bindings::net {
         // SAFETY: By the type invariant the device is valid.
         unsafe { bindings::rdma_dev_net(self.as_raw()) }
+    }
+}
+
+/// Bytes of the description of a node, which need not be terminated.
+const NODE_DESC_MAX: usize = bindings::IB_DEVICE_NODE_DESC_MAX as usize;
+
+/// The description of a node.
+pub struct NodeDesc([u8; NODE_DESC_MAX]);
+
+impl NodeDesc {
+    /// The bytes, up to the first that is zero.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.split(|byte| *byte == 0).next().unwrap_or(&self.0)
+    }
+}
+
+/// Bytes of the version of the firmware, the terminator included.
+const FW_VERSION_MAX: usize = bindings::IB_FW_VERSION_NAME_MAX as usize;
+
+/// The version of the firmware of a device.
+pub struct FwVersion([u8; FW_VERSION_MAX]);
+
+impl FwVersion {
+    /// The text.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.split(|byte| *byte == 0).next().unwrap_or(&self.0)
     }
 }
 

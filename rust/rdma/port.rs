@@ -18,6 +18,7 @@ use kernel::sync::{rcu, Arc, ArcBorrow};
 use crate::device::{Device, PortCaps};
 use crate::gid::{Gid, GidTable, GidType, GidTypes};
 use crate::net::NetDevice;
+use crate::rate::SpeedInfo;
 use crate::rcu_box::RcuBox;
 
 /// A partition key. The top bit tells full from limited membership (IBTA 10.9.1.1).
@@ -53,6 +54,17 @@ impl PortState {
     }
 }
 
+/// What a port is connected to.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+pub enum LinkLayer {
+    /// Not known.
+    Unspecified,
+    /// InfiniBand.
+    InfiniBand,
+    /// Ethernet.
+    Ethernet,
+}
+
 /// What a driver reports about a port.
 pub struct PortAttr(KBox<bindings::ib_port_attr>);
 
@@ -80,6 +92,21 @@ impl PortAttr {
     /// The subnet prefix, as far as known.
     pub fn subnet_prefix(&self) -> u64 {
         self.0.subnet_prefix
+    }
+
+    /// Name and rate of the link, as sysfs shows them.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the width is not known.
+    pub fn speed(&self) -> Result<SpeedInfo> {
+        let mut attr = *self.0;
+        let mut speed = SpeedInfo::EMPTY;
+        // SAFETY: Attributes and result are valid.
+        to_result(unsafe {
+            bindings::ib_port_attr_to_speed_info(&mut attr, speed.as_raw_mut())
+        })?;
+        Ok(speed)
     }
 
     /// All attributes.
@@ -169,6 +196,15 @@ impl<'d> Port<'d> {
     pub fn has_roce_gid_ops(&self) -> bool {
         let ops = self.device.ops();
         self.caps().protocol_roce() && ops.add_gid.is_some() && ops.del_gid.is_some()
+    }
+
+    /// The link layer.
+    pub fn link_layer(&self) -> LinkLayer {
+        match self.device.link_layer(self.number) {
+            bindings::rdma_link_layer_IB_LINK_LAYER_INFINIBAND => LinkLayer::InfiniBand,
+            bindings::rdma_link_layer_IB_LINK_LAYER_ETHERNET => LinkLayer::Ethernet,
+            _ => LinkLayer::Unspecified,
+        }
     }
 
     /// The network device of the port. May sleep.

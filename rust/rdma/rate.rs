@@ -130,6 +130,28 @@ impl SpeedInfo {
         unsafe { &mut *ptr.cast() }
     }
 
+    /// Room for a result.
+    pub const EMPTY: Self = Self(pin_init::zeroed());
+
+    /// The C structure.
+    pub fn as_raw_mut(&mut self) -> *mut bindings::ib_port_speed_info {
+        &mut self.0
+    }
+
+    /// The suffix: a space and the name, or nothing.
+    pub fn name(&self) -> &'static CStr {
+        if self.0.str_.is_null() {
+            return c"";
+        }
+        // SAFETY: Who sets the name takes a constant.
+        unsafe { CStr::from_char_ptr(self.0.str_) }
+    }
+
+    /// The rate in units of 100 Mb/s.
+    pub fn rate(&self) -> c_int {
+        self.0.rate
+    }
+
     /// Sets the suffix and the rate in units of 100 Mb/s.
     pub fn set(&mut self, name: &'static CStr, rate: c_int) {
         self.0.str_ = name.as_char_ptr();

@@ -17,6 +17,20 @@ use kernel::types::Opaque;
 /// A MAC address.
 pub type Mac = [u8; 6];
 
+/// Bytes of a name, the terminator included.
+const NAME_LEN: usize = bindings::IFNAMSIZ as usize;
+
+/// The name of a network device.
+#[derive(Copy, Clone)]
+pub struct Name([u8; NAME_LEN]);
+
+impl Name {
+    /// The bytes, without a terminator.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.split(|byte| *byte == 0).next().unwrap_or(&self.0)
+    }
+}
+
 /// Where a device is in its life.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RegState {
@@ -102,6 +116,21 @@ impl NetDevice {
     #[inline]
     pub fn as_raw(&self) -> *mut bindings::net_device {
         self.0.get()
+    }
+
+    /// A copy of the name. A change at the same time may mix both names, as for every reader without
+    /// RTNL.
+    pub fn name(&self) -> Name {
+        let mut name = Name([0; NAME_LEN]);
+        // SAFETY: `self` is valid, and so is its name, which always ends in a zero.
+        unsafe {
+            ptr::copy_nonoverlapping(
+                (&raw const (*self.as_raw()).name).cast::<u8>(),
+                name.0.as_mut_ptr(),
+                NAME_LEN,
+            );
+        }
+        name
     }
 
     /// The index, unique within the network namespace.

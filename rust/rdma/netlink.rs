@@ -54,7 +54,6 @@ pub use self::msg::{
 };
 pub use self::request::{
     Dump,
-    Netns,
     Progress,
     Request, //
 };
@@ -73,6 +72,8 @@ pub use self::transport::{
     Receiver,
     Verdict, //
 };
+
+pub use crate::netns::Net as Netns;
 
 use kernel::bindings;
 

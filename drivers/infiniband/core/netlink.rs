@@ -18,7 +18,6 @@ use rdma::{
         DevNet,
         Inbound,
         InboundMessage,
-        Netns,
         RawTable,
         Receiver,
         Verdict,
@@ -30,6 +29,7 @@ use rdma::{
         NLDEV_OPS,
         NUM_CLIENTS, //
     },
+    netns::Net,
     new_rwsem,
     pin_once::PinOnce,
     rwsem::RwSem, //
@@ -99,7 +99,7 @@ pub(crate) fn net_exit(net: &DevNet) {
 
 /// Whether anyone in the initial namespace listens to a group.
 pub(crate) fn has_listeners(group: u32) -> bool {
-    DevNet::of(Netns::init()).socket().has_listeners(group)
+    DevNet::of(Net::init()).socket().has_listeners(group)
 }
 
 /// What comes in through the sockets.

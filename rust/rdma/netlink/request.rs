@@ -12,11 +12,13 @@ use core::{
 
 use kernel::{
     bindings,
-    prelude::*,
-    types::Opaque, //
+    prelude::*, //
 };
 
-use crate::gfp::Gfp;
+use crate::{
+    gfp::Gfp,
+    netns::Net, //
+};
 
 use super::{
     attr::{
@@ -40,38 +42,10 @@ use super::{
 /// Size of `struct nlmsghdr`, which the attributes follow in all RDMA families.
 const HEADER: usize = size_of::<bindings::nlmsghdr>();
 
-/// A network namespace.
-#[repr(transparent)]
-pub struct Netns(Opaque<bindings::net>);
-
-// SAFETY: A namespace is shared by all tasks.
-unsafe impl Sync for Netns {}
-
-impl Netns {
-    /// Views a C namespace.
-    ///
-    /// # Safety
-    ///
-    /// `ptr` is a namespace that lives for `'a`.
-    pub unsafe fn from_raw<'a>(ptr: *const bindings::net) -> &'a Self {
-        // SAFETY: Transparent, and as promised by the caller.
-        unsafe { &*ptr.cast() }
-    }
-
-    /// The C namespace.
-    pub fn as_raw(&self) -> *mut bindings::net {
-        self.0.get()
-    }
-
-    /// The namespace that the kernel started with.
-    pub fn init() -> &'static Self {
-        // SAFETY: It lives forever.
-        unsafe { Self::from_raw(&raw const bindings::init_net) }
-    }
-
+impl Net {
     /// Whether this is the namespace that the kernel started with.
     pub fn is_init(&self) -> bool {
-        ptr::eq(self.as_raw(), &raw mut bindings::init_net)
+        ptr::eq(self, Net::init())
     }
 }
 
@@ -90,9 +64,9 @@ unsafe fn parms(skb: *const bindings::sk_buff) -> *const bindings::netlink_skb_p
 /// # Safety
 ///
 /// `skb` has a socket, and both live for `'a`.
-pub(super) unsafe fn netns_of<'a>(skb: *const bindings::sk_buff) -> &'a Netns {
+pub(super) unsafe fn netns_of<'a>(skb: *const bindings::sk_buff) -> &'a Net {
     // SAFETY: As promised; a socket keeps its namespace.
-    unsafe { Netns::from_raw(bindings::sock_net((*skb).sk.cast())) }
+    unsafe { Net::from_raw(bindings::sock_net((*skb).sk.cast())) }
 }
 
 /// The attributes of a message, not validated.
@@ -141,7 +115,7 @@ impl<'a> Request<'a> {
     }
 
     /// The namespace that the request came from.
-    pub fn netns(&self) -> &'a Netns {
+    pub fn netns(&self) -> &'a Net {
         // SAFETY: By the invariant; a buffer that is being received has its socket.
         unsafe { netns_of(self.skb.as_ptr()) }
     }
@@ -285,7 +259,7 @@ impl<'a> Dump<'a> {
     }
 
     /// The namespace that the dump shows.
-    pub fn netns(&self) -> &'a Netns {
+    pub fn netns(&self) -> &'a Net {
         // SAFETY: By the invariant; the buffer belongs to the reading socket.
         unsafe { netns_of(self.skb.as_ptr()) }
     }

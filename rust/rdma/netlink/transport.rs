@@ -14,35 +14,35 @@ use kernel::{
     types::Opaque, //
 };
 
-use crate::gfp::Gfp;
+use crate::{
+    gfp::Gfp,
+    netns::Net, //
+};
 
 use super::{
     client_of,
     msg::SkBuff,
     op_of,
-    request::{
-        netns_of,
-        Netns, //
-    },
+    request::netns_of, //
 };
 
 /// Sends a buffer to one socket. Does not sleep; `EAGAIN` if the socket's queue is full.
 #[inline]
-pub fn unicast(netns: &Netns, skb: SkBuff, portid: u32) -> Result {
+pub fn unicast(netns: &Net, skb: SkBuff, portid: u32) -> Result {
     // SAFETY: The buffer's ownership is handed over.
     to_result(unsafe { bindings::rdma_nl_unicast(netns.as_raw(), skb.into_raw(), portid) })
 }
 
 /// Sends a buffer to one socket. Sleeps while the socket's queue is full.
 #[inline]
-pub fn unicast_wait(netns: &Netns, skb: SkBuff, portid: u32) -> Result {
+pub fn unicast_wait(netns: &Net, skb: SkBuff, portid: u32) -> Result {
     // SAFETY: The buffer's ownership is handed over.
     to_result(unsafe { bindings::rdma_nl_unicast_wait(netns.as_raw(), skb.into_raw(), portid) })
 }
 
 /// Sends a buffer to a group; `ESRCH` if nobody listens.
 #[inline]
-pub fn multicast(netns: &Netns, skb: SkBuff, group: u32, gfp: Gfp) -> Result {
+pub fn multicast(netns: &Net, skb: SkBuff, group: u32, gfp: Gfp) -> Result {
     // SAFETY: The buffer's ownership is handed over.
     to_result(unsafe {
         bindings::rdma_nl_multicast(netns.as_raw(), skb.into_raw(), group, gfp.as_raw())
@@ -77,7 +77,7 @@ impl DevNet {
 
     /// The core's state in `netns`.
     #[inline]
-    pub fn of(netns: &Netns) -> &Self {
+    pub fn of(netns: &Net) -> &Self {
         // SAFETY: The id is assigned once, while the module loads, and every namespace has state
         // of this type under it as long as it lives.
         unsafe {
@@ -308,7 +308,7 @@ impl InboundMessage<'_> {
     }
 
     /// The namespace that it came from.
-    pub fn netns(&self) -> &Netns {
+    pub fn netns(&self) -> &Net {
         // SAFETY: By the invariant; a buffer that is being received has its socket.
         unsafe { netns_of(self.skb.as_ptr()) }
     }

@@ -14,12 +14,14 @@ use kernel::{
     },
     prelude::*, //
 };
-use rdma::netlink::{
-    message_type,
-    DevNet,
-    KernelSocket,
-    Netns,
-    RawTable, //
+use rdma::{
+    netlink::{
+        message_type,
+        DevNet,
+        KernelSocket,
+        RawTable, //
+    },
+    netns::Net,
 };
 
 use crate::netlink;
@@ -38,7 +40,7 @@ fn errno(result: Result) -> c_int {
 /// `net` is a namespace with its socket, valid for `'a`.
 unsafe fn socket<'a>(net: *const net) -> KernelSocket<'a> {
     // SAFETY: Promised by the caller.
-    DevNet::of(unsafe { Netns::from_raw(net) }).socket()
+    DevNet::of(unsafe { Net::from_raw(net) }).socket()
 }
 
 /// Prepares the table of clients.

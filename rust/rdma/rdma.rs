@@ -43,6 +43,7 @@ pub mod net;
 pub mod netlink;
 pub mod netns;
 pub mod network_header;
+pub mod nldev;
 pub mod object;
 pub mod pack;
 pub mod pd;

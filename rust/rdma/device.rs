@@ -306,9 +306,7 @@ impl Device {
     /// The version of the firmware, empty if the driver does not say.
     pub fn fw_version(&self) -> FwVersion {
         let mut version = FwVersion([0; FW_VERSION_MAX]);
-        // SAFETY: By the type invariant the device is valid; drivers write a string of at most
-        // this size.
-        unsafe { bindings::ib_get_device_fw_str(self.as_raw(), version.0.as_mut_ptr().cast()) };
+        self.read_fw_version(&mut version.0);
         version
     }
 

@@ -291,7 +291,7 @@ impl Device {
 
     /// Has the driver write the version of the firmware, as a string of at most
     /// `IB_FW_VERSION_NAME_MAX` bytes.
-    pub fn fw_version(&self, buf: &mut [u8; bindings::IB_FW_VERSION_NAME_MAX as usize]) {
+    pub fn read_fw_version(&self, buf: &mut [u8; bindings::IB_FW_VERSION_NAME_MAX as usize]) {
         match self.ops().get_dev_fw_str {
             // SAFETY: The device is valid, and the buffer has the size that drivers rely on.
             Some(get) => unsafe { get(self.as_raw(), buf.as_mut_ptr()) },

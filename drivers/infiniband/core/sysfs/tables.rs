@@ -30,7 +30,7 @@ pub(crate) struct Gids;
 impl IndexedFile for Gids {
     fn show(port: Port<'_>, index: u32, out: &mut Output<'_>) -> Result {
         let gid = entry(port, index).map_or(Gid::ZERO, |entry| entry.gid());
-        out.text(format_args!("{gid}\n"));
+        out.text(fmt!("{gid}\n"));
         Ok(())
     }
 }

@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn ib_port_immutable_read(
 #[export]
 pub(crate) unsafe extern "C" fn ib_get_device_fw_str(dev: *mut ib_device, str_: *mut c_char) {
     // SAFETY: By the caller.
-    unsafe { Device::from_raw(dev).fw_version(&mut *str_.cast()) }
+    unsafe { Device::from_raw(dev).read_fw_version(&mut *str_.cast()) }
 }
 
 /// Asks for the attributes of a port.

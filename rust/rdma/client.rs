@@ -189,15 +189,16 @@ impl Client {
 
     /// Tells the client of a device. May sleep.
     pub fn add(&self, device: &Device) -> Result {
-        // SAFETY: A constant of the client; the device is registered.
-        match unsafe { (*self.as_raw()).add } {
-            // The value is the client's own; any but zero is a failure.
-            Some(add) => match unsafe { add(device.as_raw()) } {
-                0 => Ok(()),
-                ret if ret < 0 => to_result(ret),
-                _ => Err(EINVAL),
-            },
-            None => Ok(()),
+        // SAFETY: A constant of the client.
+        let Some(add) = (unsafe { (*self.as_raw()).add }) else {
+            return Ok(());
+        };
+        // SAFETY: The device is registered.
+        match unsafe { add(device.as_raw()) } {
+            0 => Ok(()),
+            ret if ret < 0 => to_result(ret),
+            // Any value but zero is a failure.
+            _ => Err(EINVAL),
         }
     }
 
@@ -224,7 +225,9 @@ impl Client {
         // SAFETY: A constant of the client.
         let get = unsafe { (*self.as_raw()).get_nl_info }?;
         // SAFETY: The client is attached to the device, with this data.
-        Some(to_result(unsafe { get(device.as_raw(), data.0, info.0.get()) }))
+        Some(to_result(unsafe {
+            get(device.as_raw(), data.0, info.0.get())
+        }))
     }
 
     /// Asks the client for its character device that serves all devices; `None` if it cannot tell.

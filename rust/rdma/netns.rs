@@ -68,9 +68,7 @@ impl Net {
     /// Whether the current task may send raw packets in the user namespace that owns this one.
     pub fn has_cap_net_raw(&self) -> bool {
         // SAFETY: The namespace is valid by the type invariant; its owner never changes.
-        unsafe {
-            bindings::ns_capable((*self.as_raw()).user_ns, bindings::CAP_NET_RAW as c_int)
-        }
+        unsafe { bindings::ns_capable((*self.as_raw()).user_ns, bindings::CAP_NET_RAW as c_int) }
     }
 
     /// The part of the namespace that the core owns.

@@ -501,7 +501,9 @@ impl NetTable {
     /// Adds a namespace and numbers it. May sleep.
     pub fn insert(&self, net: &RdmaNet) -> Result {
         let _lock = self.lock.write();
-        let id = self.xa.alloc(core::ptr::null_mut(), 0, u32::MAX, Gfp::KERNEL)?;
+        let id = self
+            .xa
+            .alloc(core::ptr::null_mut(), 0, u32::MAX, Gfp::KERNEL)?;
         net.set_id(id);
         let entry = NonNull::new(net.as_raw()).ok_or(EINVAL)?;
         // The index is reserved, so this needs no memory.
@@ -551,7 +553,6 @@ impl NetsMut<'_> {
         Ok(())
     }
 }
-
 
 impl NetId {
     /// The namespace a device belongs to now. In exclusive mode it may change unless the table of

@@ -78,9 +78,7 @@ impl Drop for Running {
                 Subsystem::Sa => bindings::ib_sa_cleanup(),
                 Subsystem::Netns => bindings::rdma_unregister_pernet(),
                 Subsystem::Nldev => bindings::nldev_exit(),
-                Subsystem::LocalService => {
-                    bindings::rdma_nl_unregister(bindings::RDMA_NL_LS)
-                }
+                Subsystem::LocalService => bindings::rdma_nl_unregister(bindings::RDMA_NL_LS),
                 Subsystem::RoceGid => bindings::roce_gid_mgmt_cleanup(),
             }
         }

@@ -237,8 +237,12 @@ impl<T> Xa<T> {
         let _guard = rcu::read_lock();
         loop {
             // SAFETY: `state` walks an initialised array, and RCU is held.
-            let entry =
-                unsafe { bindings::xas_find_marked(&mut state, usize::MAX, mark.raw()) };
+            let entry = unsafe {
+                match mark {
+                    Mark::Present => bindings::xas_find(&mut state, usize::MAX),
+                    mark => bindings::xas_find_marked(&mut state, usize::MAX, mark.raw()),
+                }
+            };
             // SAFETY: Only looks at the value.
             if unsafe { bindings::xa_is_zero(entry) } {
                 return Some((state.xa_index, None));
@@ -255,9 +259,8 @@ impl<T> Xa<T> {
     /// index reserved. Does not need memory where there was an entry.
     pub fn hide(&self, index: usize, gfp: Gfp) -> Result<Option<NonNull<T>>> {
         // SAFETY: The array is initialised by the type invariant.
-        let old = unsafe {
-            bindings::xa_store(self.raw(), index, core::ptr::null_mut(), gfp.as_raw())
-        };
+        let old =
+            unsafe { bindings::xa_store(self.raw(), index, core::ptr::null_mut(), gfp.as_raw()) };
         // SAFETY: `old` is what an XArray function returned.
         to_result(unsafe { bindings::xa_err(old) })?;
         Ok(NonNull::new(old.cast()))

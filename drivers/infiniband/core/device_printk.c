@@ -9,6 +9,15 @@
 #include <linux/stdarg.h>
 #include <rdma/ib_verbs.h>
 
+/*
+ * The copy of the name that lies in the device; a rename frees the one of the
+ * driver model. Until there is a copy, the latter does not change.
+ */
+static const char *name_of(const struct ib_device *ibdev)
+{
+	return ibdev->name[0] ? ibdev->name : dev_name(&ibdev->dev);
+}
+
 /* With what is known of the device in front: driver, bus device, name. */
 static void emit(const char *level, const struct ib_device *ibdev, struct va_format *text)
 {
@@ -16,9 +25,9 @@ static void emit(const char *level, const struct ib_device *ibdev, struct va_for
 
 	if (parent)
 		dev_printk_emit(level[1] - '0', parent, "%s %s %s: %pV", dev_driver_string(parent),
-				dev_name(parent), dev_name(&ibdev->dev), text);
+				dev_name(parent), name_of(ibdev), text);
 	else if (ibdev)
-		printk("%s%s: %pV", level, dev_name(&ibdev->dev), text);
+		printk("%s%s: %pV", level, name_of(ibdev), text);
 	else
 		printk("%s(NULL ib_device): %pV", level, text);
 }

@@ -66,7 +66,9 @@ impl Device {
     /// Replaces the data of a client that the device has a slot for. May sleep.
     pub fn set_client_data(&self, client: u32, data: ClientData) -> Result {
         match NonNull::new(data.0) {
-            Some(data) => self.client_data().store(client as usize, data, Gfp::KERNEL)?,
+            Some(data) => self
+                .client_data()
+                .store(client as usize, data, Gfp::KERNEL)?,
             None => self.client_data().hide(client as usize, Gfp::KERNEL)?,
         };
         Ok(())
@@ -101,7 +103,10 @@ impl Slots<'_> {
             next = id.checked_add(1);
             // SAFETY: The slot owns a use of the client, and stays attached while the lock is held.
             if let Some(client) = unsafe { clients.load(id as u32) } {
-                return Some((client, ClientData(data.map_or(core::ptr::null_mut(), NonNull::as_ptr))));
+                return Some((
+                    client,
+                    ClientData(data.map_or(core::ptr::null_mut(), NonNull::as_ptr)),
+                ));
             }
         })
     }
@@ -135,12 +140,16 @@ pub struct Detached {
 impl<'d> SlotsMut<'d> {
     /// Whether a client is attached.
     pub fn is_attached(&self, client: u32) -> bool {
-        self.device.client_data().has_mark(client as usize, ATTACHED)
+        self.device
+            .client_data()
+            .has_mark(client as usize, ATTACHED)
     }
 
     /// Reserves a slot. May sleep.
     pub fn reserve(&mut self, client: u32) -> Result {
-        self.device.client_data().hide(client as usize, Gfp::KERNEL)?;
+        self.device
+            .client_data()
+            .hide(client as usize, Gfp::KERNEL)?;
         Ok(())
     }
 
@@ -160,7 +169,9 @@ impl<'d> SlotsMut<'d> {
         // SAFETY: The slot owns a use of the client.
         let found = unsafe { clients.load(client) }?;
         let data = self.device.client_data().load(client as usize);
-        self.device.client_data().clear_mark(client as usize, ATTACHED);
+        self.device
+            .client_data()
+            .clear_mark(client as usize, ATTACHED);
         // SAFETY: The attached slot owned a count of each, which are handed over.
         unsafe {
             Some(Detached {
@@ -171,4 +182,3 @@ impl<'d> SlotsMut<'d> {
         }
     }
 }
-

@@ -222,11 +222,7 @@ impl CompatDevices<'_> {
                 let dev = &raw mut (*compat.as_ptr()).coredev.dev;
                 to_result(bindings::device_rename(dev, name.as_char_ptr())).inspect_err(|_| {
                     let dev: &kernel::device::Device = kernel::device::Device::from_raw(dev);
-                    dev_warn!(
-                        dev,
-                        "Fail to rename compatdev to new name {}\n",
-                        name
-                    )
+                    dev_warn!(dev, "Fail to rename compatdev to new name {}\n", name)
                 })?;
             }
         }

@@ -77,7 +77,12 @@ impl NetdevHash {
         // Network devices are at least this far apart.
         let number = (netdev.addr() >> 6) % BUCKETS;
         // SAFETY: The number is less than the length.
-        unsafe { self.buckets.get().cast::<bindings::hlist_head>().add(number) }
+        unsafe {
+            self.buckets
+                .get()
+                .cast::<bindings::hlist_head>()
+                .add(number)
+        }
     }
 
     /// Brings the hash up to date after the network device of a port changed. Sleeps: a node must
@@ -122,7 +127,8 @@ impl NetdevHash {
     pub fn find(&self, netdev: &NetDevice, wanted: impl Fn(&Device) -> bool) -> Option<Get> {
         let _rcu = rcu::read_lock();
         // SAFETY: The bucket is valid, and its nodes are by the type invariant and RCU.
-        let mut node = unsafe { (&raw const (*self.bucket(netdev.as_raw())).first).read_volatile() };
+        let mut node =
+            unsafe { (&raw const (*self.bucket(netdev.as_raw())).first).read_volatile() };
         while !node.is_null() {
             // SAFETY: As above; the node is part of port data.
             unsafe {

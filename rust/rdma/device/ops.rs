@@ -140,7 +140,8 @@ impl Device {
             if (*ops).uverbs_abi_ver != 0 {
                 (*mine).uverbs_abi_ver = (*ops).uverbs_abi_ver;
             }
-            let binding = (*mine).uverbs_no_driver_id_binding() | (*ops).uverbs_no_driver_id_binding();
+            let binding =
+                (*mine).uverbs_no_driver_id_binding() | (*ops).uverbs_no_driver_id_binding();
             (*mine).set_uverbs_no_driver_id_binding(binding);
             let robust = (*mine).uverbs_robust_udata() | (*ops).uverbs_robust_udata();
             (*mine).set_uverbs_robust_udata(robust);

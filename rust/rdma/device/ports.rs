@@ -31,7 +31,11 @@ impl Device {
 
     /// Makes the array, unless it exists. The number of ports must be set. May sleep.
     pub fn alloc_ports(&self) -> Result {
-        if !self.ports_slot().load(kernel::sync::atomic::ordering::Acquire).is_null() {
+        if !self
+            .ports_slot()
+            .load(kernel::sync::atomic::ordering::Acquire)
+            .is_null()
+        {
             return Ok(());
         }
         let count = (self.end_port() as usize).checked_add(1).ok_or(EINVAL)?;

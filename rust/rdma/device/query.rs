@@ -39,8 +39,7 @@ pub fn has_ipv4(netdev: &NetDevice) -> bool {
     let _rcu = rcu::read_lock();
     // SAFETY: The network device is valid, and what it points to is by RCU.
     unsafe {
-        let in_dev: *mut bindings::in_device =
-            bindings::__in_dev_get_rcu(netdev.as_raw()).cast();
+        let in_dev: *mut bindings::in_device = bindings::__in_dev_get_rcu(netdev.as_raw()).cast();
         !in_dev.is_null() && !(&raw const (*in_dev).ifa_list).read_volatile().is_null()
     }
 }

@@ -204,9 +204,7 @@ impl Device {
     /// The number of memory references.
     pub fn memory_count(&self) -> u32 {
         // SAFETY: Part of the device; a `kref` is a `refcount_t`.
-        unsafe {
-            refcount_from_raw((&raw mut (*self.dev_raw()).kobj.kref.refcount).cast()).read()
-        }
+        unsafe { refcount_from_raw((&raw mut (*self.dev_raw()).kobj.kref.refcount).cast()).read() }
     }
 
     /// Makes registration references available, and returns one. `EBUSY` if they are.

@@ -13,8 +13,7 @@ use super::{
     Get, //
 };
 use kernel::{
-    bindings,
-    container_of,
+    bindings, container_of,
     error::from_err_ptr,
     prelude::*,
     sync::lock::{

@@ -62,8 +62,7 @@ struct Queues {
 impl Queues {
     fn start() -> Result<Self> {
         let events = Shared::Events.create(c"infiniband", PERCPU, 0)?;
-        let unregister =
-            Shared::Unregister.create(c"ib-unreg-wq", UNBOUND, UNBOUND_MAX_ACTIVE)?;
+        let unregister = Shared::Unregister.create(c"ib-unreg-wq", UNBOUND, UNBOUND_MAX_ACTIVE)?;
         let completions =
             Shared::Completions.create(c"ib-comp-wq", HIGHPRI | MEM_RECLAIM | SYSFS | PERCPU, 0)?;
         let completions_unbound = Shared::CompletionsUnbound.create(

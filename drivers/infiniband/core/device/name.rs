@@ -45,9 +45,7 @@ impl<'a> Pattern<'a> {
 
     /// The number in a name that this pattern would make, `None` for all other names.
     fn number_in(&self, name: &[u8]) -> Option<u32> {
-        let digits = name
-            .strip_prefix(self.prefix)?
-            .strip_suffix(self.suffix)?;
+        let digits = name.strip_prefix(self.prefix)?.strip_suffix(self.suffix)?;
         let canonical = match digits {
             [] => false,
             [b'0'] => true,
@@ -259,11 +257,19 @@ mod tests {
     #[test]
     fn numbers_are_written_in_decimal() {
         let pattern = pattern(b"p%d.s");
-        for (number, text) in [(0, c"p0.s"), (7, c"p7.s"), (10, c"p10.s"), (987654321, c"p987654321.s")] {
+        for (number, text) in [
+            (0, c"p0.s"),
+            (7, c"p7.s"),
+            (10, c"p10.s"),
+            (987654321, c"p987654321.s"),
+        ] {
             assert_eq!(pattern.with(number).unwrap().to_bytes(), text.to_bytes());
         }
         let long = [b'x'; NAME_MAX - 1];
-        let pattern = Pattern { prefix: &long, suffix: b"" };
+        let pattern = Pattern {
+            prefix: &long,
+            suffix: b"",
+        };
         assert!(pattern.with(0).is_err());
     }
 

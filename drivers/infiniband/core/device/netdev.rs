@@ -67,10 +67,7 @@ pub(crate) fn dispatch_link_state(device: &Device, netdev: &NetDevice) {
         return;
     };
     let (state, event) = if netdev.is_running() && netdev.carrier_ok() {
-        (
-            bindings::ib_port_state_IB_PORT_ACTIVE,
-            PortEvent::Active,
-        )
+        (bindings::ib_port_state_IB_PORT_ACTIVE, PortEvent::Active)
     } else {
         (bindings::ib_port_state_IB_PORT_DOWN, PortEvent::Err)
     };

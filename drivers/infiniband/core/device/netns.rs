@@ -157,8 +157,7 @@ pub(crate) fn set_netns(
         if *err == EEXIST {
             requester.explain(c"Device name already exists in the target net namespace");
         } else if *err == EINVAL && name.is_some() {
-            requester
-                .explain(c"Unable to use requested device name in the target net namespace");
+            requester.explain(c"Unable to use requested device name in the target net namespace");
         }
     };
 
@@ -169,15 +168,12 @@ pub(crate) fn set_netns(
         };
     }
     if netns::is_shared_mode() {
-        requester
-            .explain(c"Cannot change net namespace of RDMA device in shared netns mode");
+        requester.explain(c"Cannot change net namespace of RDMA device in shared netns mode");
         return Err(EOPNOTSUPP);
     }
     // Users are not waited for, so it must be possible to take the device from them.
     if !device.can_disassociate() {
-        requester.explain(
-            c"Device does not support namespace changes (no disassociate support)",
-        );
+        requester.explain(c"Device does not support namespace changes (no disassociate support)");
         return Err(EOPNOTSUPP);
     }
 

@@ -112,11 +112,7 @@ pub(crate) fn find_gid(device: &Device, gid: &[u8; 16]) -> Result<(u32, u16)> {
 }
 
 /// Changes attributes of a device. May sleep.
-pub(crate) fn modify_device(
-    device: &Device,
-    mask: i32,
-    modify: &mut ib_device_modify,
-) -> Result {
+pub(crate) fn modify_device(device: &Device, mask: i32, modify: &mut ib_device_modify) -> Result {
     device.modify(mask, modify)
 }
 
@@ -124,12 +120,7 @@ pub(crate) fn modify_device(
 ///
 /// That a connection manager is there can be told every RoCE port, even if the driver does not
 /// want to know.
-pub(crate) fn modify(
-    device: &Device,
-    port: u32,
-    mask: i32,
-    modify: &mut ib_port_modify,
-) -> Result {
+pub(crate) fn modify(device: &Device, port: u32, mask: i32, modify: &mut ib_port_modify) -> Result {
     if !device.has_port(port) {
         return Err(EINVAL);
     }

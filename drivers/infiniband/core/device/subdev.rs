@@ -22,10 +22,7 @@ use rdma::{
 /// Adds a sub-device, which `create` makes, to a device. Sleeps.
 ///
 /// `EOPNOTSUPP` if the driver has none, `EINVAL` if the parent is not registered.
-pub(crate) fn add(
-    parent: &Device,
-    create: impl FnOnce(Get) -> Result<NewSubDevice>,
-) -> Result {
+pub(crate) fn add(parent: &Device, create: impl FnOnce(Get) -> Result<NewSubDevice>) -> Result {
     if !parent.can_have_sub_devices() {
         return Err(EOPNOTSUPP);
     }

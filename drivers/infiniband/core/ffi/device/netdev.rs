@@ -40,8 +40,7 @@ pub(crate) unsafe extern "C" fn ib_device_set_netdev(
     port: u32,
 ) -> c_int {
     // SAFETY: By the caller.
-    let (device, netdev) =
-        unsafe { (Device::from_raw(ib_dev), NetDevice::from_raw_opt(ndev)) };
+    let (device, netdev) = unsafe { (Device::from_raw(ib_dev), NetDevice::from_raw_opt(ndev)) };
     errno(netdev::bind(device, netdev, port))
 }
 
@@ -57,9 +56,9 @@ pub(crate) unsafe extern "C" fn ib_device_get_netdev(
 ) -> *mut net_device {
     // SAFETY: By the caller.
     let device = unsafe { Device::from_raw(ib_dev) };
-    device
-        .netdev(port)
-        .map_or(ptr::null_mut(), |netdev| ARef::into_raw(netdev).as_ptr().cast())
+    device.netdev(port).map_or(ptr::null_mut(), |netdev| {
+        ARef::into_raw(netdev).as_ptr().cast()
+    })
 }
 
 /// The port that has a network device.

@@ -132,6 +132,7 @@ int main(int argc, char **argv)
 	static const struct { const char *name; size_t size; int rounds; } sizes[] = {
 		{ "mr-4KiB", 4096, 200 }, { "mr-1MiB", 1 << 20, 20 },
 		{ "mr-64MiB", 64 << 20, 3 }, { "mr-1GiB", 1ul << 30, 1 },
+		{ NULL, 0, 0 },
 	};
 	size_t i;
 	int n, hold;
@@ -162,7 +163,7 @@ int main(int argc, char **argv)
 	measure("srq", one_srq, 200);
 	measure("ah", one_ah, 500);
 	measure("qp-to-rts", one_qp, 100);
-	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+	for (i = 0; sizes[i].name; i++) {
 		region_size = sizes[i].size;
 		region = mmap(NULL, region_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 		if (region == MAP_FAILED)

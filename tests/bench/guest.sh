@@ -32,10 +32,10 @@ rdma link add rxe0 type rxe netdev d0
 for _ in $(seq 50); do grep -q ffff:0a09 /sys/class/infiniband/rxe0/ports/1/gids/1 && break; sleep 0.1; done
 "$ops" rxe0
 for n in 1 100 10000; do
-	"$ops" rxe0 "$n" > /tmp/hold &
+	"$ops" rxe0 "$n" > "/tmp/hold.$n" &
 	p=$!
-	while ! [ -s /tmp/hold ] && kill -0 $p 2> /dev/null; do sleep 0.2; done
-	[ "$n" = 1 ] || cat /tmp/hold
+	while ! [ -s "/tmp/hold.$n" ] && kill -0 $p 2> /dev/null; do sleep 0.2; done
+	[ "$n" = 1 ] || cat "/tmp/hold.$n"
 	if kill -0 $p 2> /dev/null; then
 		rounds=5
 		[ "$n" = 10000 ] && rounds=1

@@ -177,8 +177,8 @@ impl Client {
 
     /// Takes a use, unless unregistration has begun and the last one is gone.
     pub fn try_use(&'static self) -> Option<ClientUse> {
-        // INVARIANT: The count was just taken.
-        self.uses().inc_not_zero().then_some(ClientUse(self))
+        // INVARIANT: The count was just taken. Made only then: dropping it gives the count back.
+        self.uses().inc_not_zero().then(|| ClientUse(self))
     }
 
     /// Waits until all uses are gone. Sleeps.

@@ -222,7 +222,9 @@ impl LiveMm {
     unsafe fn get(mm: *mut bindings::mm_struct) -> Option<Self> {
         let mm = NonNull::new(mm)?;
         // SAFETY: The object is there by the contract.
-        unsafe { bindings::mmget_not_zero(mm.as_ptr()) }.then_some(Self(mm))
+        let alive = unsafe { bindings::mmget_not_zero(mm.as_ptr()) };
+        // Made only then: dropping it gives the reference back.
+        alive.then(|| Self(mm))
     }
 }
 

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 900
+# timeout: 1500
 # Malformed netlink messages and uverbs calls: the same answers on both cores,
 # nothing leaked, the device works afterwards.
 . "$(dirname "$0")/lib.sh"
@@ -10,10 +10,10 @@ mkdir -p "$G"
 
 rig_dummy || { result FAIL rig; exit 1; }
 rdma -d resource show > /tmp/before
-t netlink -T 300 "python3 $H/badnl.py rxe0 > $G/netlink.txt"
-t netlink-random -T 300 "python3 $H/badnl.py rxe0 --random 20000 > /dev/null"
-t verbs -T 300 "python3 $H/badverbs.py /dev/infiniband/uverbs0 > $G/verbs.txt"
-t verbs-random -T 300 "python3 $H/badverbs.py /dev/infiniband/uverbs0 20000 > /dev/null"
+t netlink -T 500 "python3 $H/badnl.py rxe0 > $G/netlink.txt"
+t netlink-random -T 500 "python3 $H/badnl.py rxe0 --random 20000 > /dev/null"
+t verbs -T 500 "python3 $H/badverbs.py /dev/infiniband/uverbs0 > $G/verbs.txt"
+t verbs-random -T 500 "python3 $H/badverbs.py /dev/infiniband/uverbs0 20000 > /dev/null"
 sleep 1
 rdma -d resource show > /tmp/after
 t nothing-left 'diff /tmp/before /tmp/after'

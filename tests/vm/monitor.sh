@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 300
+# timeout: 600
 # rdma monitor and the kernel's uevents while devices are added, renamed,
 # moved and deleted. Golden texts.
 . "$(dirname "$0")/lib.sh"

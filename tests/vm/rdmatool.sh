@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# timeout: 600
+# timeout: 900
 # What iproute2's rdma prints, plain, -d and -j -p: golden texts. Process ids,
 # keys and addresses are masked; restrack ids, QP numbers and counts are not.
 . "$(dirname "$0")/lib.sh"

@@ -7,33 +7,33 @@
 # check, the demo and the README's table read it.
 
 part-addr		:= rust
-part-agent		:= c
+part-agent		:= rust
 part-cache		:= rust
 part-cgroup		:= rust
 part-counters		:= rust
-part-cq			:= c
-part-device		:= c
-part-frmr_pools		:= c
-part-ib_core_uverbs	:= c
+part-cq			:= rust
+part-device		:= rust
+part-frmr_pools		:= rust
+part-ib_core_uverbs	:= rust
 part-iter		:= rust
 part-lag		:= rust
-part-mad		:= c
-part-mad_rmpp		:= c
+part-mad		:= rust
+part-mad_rmpp		:= rust
 part-mr_pool		:= rust
 part-multicast		:= c
 part-netlink		:= rust
-part-nldev		:= c
+part-nldev		:= rust
 part-packer		:= rust
 part-restrack		:= rust
 part-roce_gid_mgmt	:= rust
-part-rw			:= c
+part-rw			:= rust
 part-sa_query		:= c
 part-smi		:= rust
 part-sysfs		:= rust
 part-ud_header		:= rust
 part-umem		:= rust
-part-umem_dmabuf	:= c
-part-umem_odp		:= c
+part-umem_dmabuf	:= rust
+part-umem_odp		:= rust
 part-verbs		:= rust
 
 # C companions of a Rust part: what has to stay C (tracepoint definitions,

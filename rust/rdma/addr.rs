@@ -306,7 +306,8 @@ impl DevAddr {
             } else {
                 0
             };
-            for (to, from) in (*(&raw mut (*this).dst_dev_addr))
+            for (to, from) in (*this)
+                .dst_dev_addr
                 .iter_mut()
                 .skip(offset)
                 .zip(gid.as_bytes())

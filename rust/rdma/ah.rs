@@ -294,8 +294,11 @@ impl AhAttr {
 
     /// The Ethernet address of the next hop, of a RoCE vector.
     pub fn dmac(&self) -> Option<Mac> {
-        // SAFETY: The kind says which view of the union is the right one.
-        (self.kind() == AhType::Roce).then(|| unsafe { self.0.__bindgen_anon_1.roce.dmac })
+        if self.kind() != AhType::Roce {
+            return None;
+        }
+        // SAFETY: The kind says that this is the view of the union that was filled in.
+        Some(unsafe { self.0.__bindgen_anon_1.roce.dmac })
     }
 
     /// Index of the source GID.

@@ -291,7 +291,7 @@ impl Device {
 
         let mut modify: bindings::ib_device_modify = pin_init::zeroed();
         for (to, from) in modify.node_desc.iter_mut().zip(desc) {
-            *to = *from as _;
+            *to = *from;
         }
         // SAFETY: By the type invariant the device is valid; the mask says what is set.
         to_result(unsafe {

@@ -35,13 +35,13 @@ pub struct DmaSegment {
 #[inline]
 pub(crate) unsafe fn sg_next(sg: *mut bindings::scatterlist) -> *mut bindings::scatterlist {
     // SAFETY: Valid entry by the function's contract.
-    if unsafe { (*sg).page_link } as usize & SG_END != 0 {
+    if unsafe { (*sg).page_link } & SG_END != 0 {
         return core::ptr::null_mut();
     }
     // SAFETY: `sg` is not the end of its list, so another entry or a chain link follows it.
     let next = unsafe { sg.add(1) };
     // SAFETY: As above, `next` is readable.
-    let link = unsafe { (*next).page_link } as usize;
+    let link = unsafe { (*next).page_link };
     if link & SG_CHAIN != 0 {
         (link & !SG_LINK_MASK) as *mut bindings::scatterlist
     } else {

@@ -116,9 +116,9 @@ impl Event {
 
     /// What the event says about a port, and the number of the port.
     pub fn port_event(&self) -> Option<(PortEvent, u32)> {
-        // SAFETY: Events of ports carry the number.
-        PortEvent::from_raw(self.raw.event)
-            .map(|event| (event, unsafe { self.raw.element.port_num }))
+        let event = PortEvent::from_raw(self.raw.event)?;
+        // SAFETY: Events of ports carry the number in the union.
+        Some((event, unsafe { self.raw.element.port_num }))
     }
 
     /// Calls the handlers that are registered for the device, one after another. May sleep.

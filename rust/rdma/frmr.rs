@@ -238,7 +238,7 @@ impl PoolGuard<'_> {
     /// Handles in a queue.
     pub fn len(&self, which: Queue) -> usize {
         // SAFETY: Locked.
-        unsafe { (*self.queue(which)).ci as usize }
+        unsafe { (*self.queue(which)).ci }
     }
 
     /// Adds a handle; `ENOMEM` leaves the queue as it was.
@@ -247,7 +247,7 @@ impl PoolGuard<'_> {
         // SAFETY: Locked. All pages but the last are full, so the last has a free slot unless its
         // number is a multiple of the pages' size.
         unsafe {
-            let slot = (*queue).ci as usize % PAGE_HANDLES;
+            let slot = (*queue).ci % PAGE_HANDLES;
             let page = match clist::last(&raw mut (*queue).pages_list) {
                 Some(link) if slot != 0 => {
                     kernel::container_of!(link, bindings::frmr_handles_page, list)
@@ -270,7 +270,7 @@ impl PoolGuard<'_> {
         let queue = self.queue(which);
         // SAFETY: Locked; see `push` for where the last handle is.
         unsafe {
-            let left = ((*queue).ci as usize).checked_sub(1)?;
+            let left = (*queue).ci.checked_sub(1)?;
             let link = clist::last(&raw mut (*queue).pages_list)?;
             let page = kernel::container_of!(link, bindings::frmr_handles_page, list);
             let slot = left % PAGE_HANDLES;
@@ -292,7 +292,7 @@ impl PoolGuard<'_> {
         unsafe {
             let link = clist::first(&raw mut (*queue).pages_list)?;
             let page = kernel::container_of!(link, bindings::frmr_handles_page, list);
-            let count = ((*queue).ci as usize).min(PAGE_HANDLES);
+            let count = (*queue).ci.min(PAGE_HANDLES);
             clist::remove(link);
             (*queue).num_pages = (*queue).num_pages.wrapping_sub(1);
             (*queue).ci -= count as c_ulong;

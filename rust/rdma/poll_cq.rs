@@ -621,8 +621,8 @@ impl<'a> CqBuilder<'a> {
         // SAFETY: Not yet shared.
         let vector = unsafe { (*raw).comp_vector };
         let attr = bindings::ib_cq_init_attr {
-            cqe: entries as _,
-            comp_vector: vector as _,
+            cqe: entries as u32,
+            comp_vector: vector,
             ..pin_init::zeroed()
         };
         // SAFETY: The driver's operation on a new queue; a null bundle marks a kernel user.

@@ -123,9 +123,11 @@ impl HwStats {
     }
 
     fn slot(&self, index: usize) -> Option<*mut u64> {
+        if index >= self.len() {
+            return None;
+        }
         // SAFETY: By the type invariant, there are `len` values.
-        (index < self.len())
-            .then(|| unsafe { (&raw mut (*self.as_raw()).value).cast::<u64>().add(index) })
+        Some(unsafe { (&raw mut (*self.as_raw()).value).cast::<u64>().add(index) })
     }
 
     /// A value as it is now; drivers update it at any time.

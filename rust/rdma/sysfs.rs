@@ -14,6 +14,7 @@ mod port;
 
 pub use self::{
     device::{
+        DirPair,
         published_port,
         Any,
         CoreDevice,

@@ -377,7 +377,7 @@ unsafe fn unpin_table(umem: *mut bindings::ib_umem, dirty: bool) {
         let entry = entry.as_ptr();
         // SAFETY: One of the `count` entries of the list; its pages are pinned.
         unsafe {
-            let page = ((*entry).page_link as usize & !0x3) as *mut bindings::page;
+            let page = ((*entry).page_link & !0x3) as *mut bindings::page;
             let pages = ((*entry).length as usize).div_ceil(PAGE_SIZE);
             bindings::unpin_user_page_range_dirty_lock(page, pages, dirty);
         }
@@ -391,11 +391,7 @@ unsafe fn unpin_table(umem: *mut bindings::ib_umem, dirty: bool) {
     unsafe { bindings::sg_free_append_table(&mut (*umem).sgt_append) };
 }
 
-/// Pins part of a dma-buf as a region.
-///
-/// # Safety
-///
-/// The returned region is owned by the caller.
+/// Pins part of a dma-buf as a region, which the caller then owns.
 pub fn pin_dmabuf(
     device: &Device,
     offset: u64,

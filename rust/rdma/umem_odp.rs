@@ -40,11 +40,11 @@ const FAULT_TIMEOUT_MS: u32 = bindings::HMM_RANGE_DEFAULT_TIMEOUT;
 pub struct Pfn(usize);
 
 impl Pfn {
-    const VALID: usize = bindings::hmm_pfn_flags_HMM_PFN_VALID as usize;
-    const WRITE: usize = bindings::hmm_pfn_flags_HMM_PFN_WRITE as usize;
-    const ERROR: usize = bindings::hmm_pfn_flags_HMM_PFN_ERROR as usize;
-    const MAPPED: usize = bindings::hmm_pfn_flags_HMM_PFN_DMA_MAPPED as usize;
-    const FLAGS: usize = bindings::hmm_pfn_flags_HMM_PFN_FLAGS as usize;
+    const VALID: usize = bindings::hmm_pfn_flags_HMM_PFN_VALID;
+    const WRITE: usize = bindings::hmm_pfn_flags_HMM_PFN_WRITE;
+    const ERROR: usize = bindings::hmm_pfn_flags_HMM_PFN_ERROR;
+    const MAPPED: usize = bindings::hmm_pfn_flags_HMM_PFN_DMA_MAPPED;
+    const FLAGS: usize = bindings::hmm_pfn_flags_HMM_PFN_FLAGS;
 
     /// Whether there is a page.
     pub fn is_valid(self) -> bool {
@@ -90,11 +90,11 @@ impl Fault {
     }
 
     fn flags(self) -> usize {
-        let read = bindings::hmm_pfn_flags_HMM_PFN_REQ_FAULT as usize;
+        let read = bindings::hmm_pfn_flags_HMM_PFN_REQ_FAULT;
         match self {
             Self::Snapshot => 0,
             Self::Read => read,
-            Self::Write => read | bindings::hmm_pfn_flags_HMM_PFN_REQ_WRITE as usize,
+            Self::Write => read | bindings::hmm_pfn_flags_HMM_PFN_REQ_WRITE,
         }
     }
 }
@@ -379,7 +379,7 @@ impl OdpUmem {
                 let entry = (*map).pfn_list.add(index);
                 let pfn = *entry;
                 if mapping.unmap(map, index) {
-                    if pfn as usize & Pfn::WRITE != 0 {
+                    if pfn & Pfn::WRITE != 0 {
                         bindings::rdma_pfn_set_dirty(pfn);
                     }
                     (*raw).npages = (*raw).npages.wrapping_sub(1);
@@ -430,7 +430,7 @@ impl OdpGuard<'_> {
         // SAFETY: A word; changes of it to another value happen under the mutex, which the
         // driver's notifier takes.
         let now = unsafe { (&raw const (*self.0.as_raw()).notifier.invalidate_seq).read_volatile() };
-        now as usize == sequence
+        now == sequence
     }
 
     /// The entries of `range`, one for each of the region's own pages.
@@ -439,7 +439,7 @@ impl OdpGuard<'_> {
         let list = self.0.list_at(range);
         (0..range.pages() as usize).step_by(step).filter_map(move |i| {
             // SAFETY: The list has an entry for each page of the range, and is locked.
-            list.map(|list| Pfn(unsafe { *list.add(i) } as usize))
+            list.map(|list| Pfn(unsafe { *list.add(i) }))
         })
     }
 

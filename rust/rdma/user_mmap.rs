@@ -183,9 +183,10 @@ impl Layout<'_> {
     /// Lets user space find the entry, whose slots from `start` on are all in place.
     pub fn publish(&self, entry: &NewEntry, start: u32) {
         let raw = entry.0.as_ptr();
-        // SAFETY: The entry is new; readers look at the field under the array's lock.
-        self.context
-            .locked(|| unsafe { (*raw).start_pgoff = start as c_ulong });
+        self.context.locked(|| {
+            // SAFETY: The entry is new; readers look at the field under the array's lock.
+            unsafe { (*raw).start_pgoff = start as c_ulong }
+        });
         debug(raw, c"inserted");
     }
 }
@@ -341,7 +342,7 @@ impl NewVma {
 
     /// Whether others see what is written.
     pub fn is_shared(&self) -> bool {
-        self.vma().flags() & bindings::VM_SHARED as usize != 0
+        self.vma().flags() & bindings::VM_SHARED != 0
     }
 
     /// Bytes.

@@ -103,7 +103,7 @@ pub(crate) fn open(device: &Device, port: u32) -> Result {
         }
         Err(error) => {
             responder.agents().for_each(Agent::unregister);
-            Err(error.into())
+            Err(error)
         }
     }
 }

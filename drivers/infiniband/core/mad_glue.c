@@ -11,6 +11,8 @@
 #include <rdma/ib_smi.h>
 #include <rdma/opa_smi.h>
 
+#include "mad_glue.h"
+
 #define QUEUE_MIN 64
 #define QUEUE_MAX 8192
 
@@ -89,7 +91,6 @@ static void expand(struct ib_mad_send_wr_private *wr, const struct mad_send_reco
 	};
 }
 
-void mad_glue_trace_send(int event, const struct mad_send_record *record);
 void mad_glue_trace_send(int event, const struct mad_send_record *record)
 {
 	struct ib_mad_send_wr_private wr;
@@ -112,7 +113,6 @@ void mad_glue_trace_send(int event, const struct mad_send_record *record)
 	}
 }
 
-void mad_glue_trace_send_done(const struct mad_send_record *record, struct ib_wc *wc);
 void mad_glue_trace_send_done(const struct mad_send_record *record, struct ib_wc *wc)
 {
 	struct ib_mad_send_wr_private wr;
@@ -124,13 +124,11 @@ void mad_glue_trace_send_done(const struct mad_send_record *record, struct ib_wc
 	trace_ib_mad_send_done_handler(&wr, wc);
 }
 
-void mad_glue_trace_recv(struct ib_mad_qp_info *qp, struct ib_wc *wc, struct ib_mad_hdr *hdr);
 void mad_glue_trace_recv(struct ib_mad_qp_info *qp, struct ib_wc *wc, struct ib_mad_hdr *hdr)
 {
 	trace_ib_mad_recv_done_handler(qp, wc, hdr);
 }
 
-void mad_glue_trace_agent(int event, struct ib_mad_agent_private *agent);
 void mad_glue_trace_agent(int event, struct ib_mad_agent_private *agent)
 {
 	switch (event) {
@@ -149,7 +147,6 @@ void mad_glue_trace_agent(int event, struct ib_mad_agent_private *agent)
 	}
 }
 
-void mad_glue_trace_smi(int event, void *smp);
 void mad_glue_trace_smi(int event, void *smp)
 {
 	switch (event) {
@@ -176,13 +173,11 @@ static int recv_queue_size = 512;
 module_param(recv_queue_size, int, 0444);
 MODULE_PARM_DESC(recv_queue_size, "Size of receive queue in number of work requests");
 
-int mad_glue_send_queue_size(void);
 int mad_glue_send_queue_size(void)
 {
 	return send_queue_size;
 }
 
-int mad_glue_recv_queue_size(void);
 int mad_glue_recv_queue_size(void)
 {
 	return recv_queue_size;
@@ -193,8 +188,6 @@ static struct ib_client client = {
 };
 
 int mad_glue_register_client(int (*add)(struct ib_device *device),
-			     void (*remove)(struct ib_device *device, void *client_data));
-int mad_glue_register_client(int (*add)(struct ib_device *device),
 			     void (*remove)(struct ib_device *device, void *client_data))
 {
 	send_queue_size = clamp(send_queue_size, QUEUE_MIN, QUEUE_MAX);
@@ -204,7 +197,6 @@ int mad_glue_register_client(int (*add)(struct ib_device *device),
 	return ib_register_client(&client);
 }
 
-void mad_glue_unregister_client(void);
 void mad_glue_unregister_client(void)
 {
 	ib_unregister_client(&client);

@@ -34,7 +34,7 @@ pub(crate) enum Forward {
     /// To the send side, as if it had been made here.
     Send,
     /// Out of another port; only switches do that.
-    Forward,
+    Relay,
 }
 
 /// The node that looks at the packet.
@@ -220,7 +220,7 @@ fn record_entry(route: &mut DirectedRoute<'_>, port: u32) {
 /// Where a packet that passed [`accept`] goes.
 pub(crate) fn next_stop(route: &DirectedRoute<'_>) -> Forward {
     match (route.direction, route.place()) {
-        (_, Place::Transit) => Forward::Forward,
+        (_, Place::Transit) => Forward::Relay,
         (Direction::Outbound, Place::End) if route.ends_here() => Forward::Send,
         (Direction::Outbound, Place::Delivered) => Forward::Send,
         (Direction::Returning, Place::End) if !route.ends_here() => Forward::Send,
@@ -318,7 +318,7 @@ mod tests {
         let mut packet = Packet::new(1);
         let mut route = packet.route(Direction::Outbound, 2, true);
         assert_eq!(accept(&mut route, SWITCH, 8), Action::Handle);
-        assert_eq!(next_stop(&route), Forward::Forward);
+        assert_eq!(next_stop(&route), Forward::Relay);
         assert_eq!(exit_port(&route), Some(2));
         assert_eq!(packet.ret[1], 2);
     }

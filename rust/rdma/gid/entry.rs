@@ -163,8 +163,8 @@ impl Entry {
     /// Called by the work queue, with the work item of an entry whose last reference was put.
     unsafe extern "C" fn release(work: *mut bindings::work_struct) {
         // SAFETY: Only entries queue this function.
-        let entry: *mut Self =
-            unsafe { container_of!(Opaque::cast_from(work), Self, release) }.cast_mut();
+        let entry = unsafe { container_of!(Opaque::cast_from(work), Self, release) };
+        let entry: *mut Self = entry.cast_mut();
         // SAFETY: The work item owns the entry, so `home` is set and nobody else uses it. The
         // clone keeps the table beyond the entry.
         let table = unsafe {
@@ -235,8 +235,8 @@ pub unsafe fn read_ndev<'a>(attr: *const bindings::ib_gid_attr) -> Result<&'a Ne
     // Retirement clears the pointer after it has changed the state, so a valid state seen after a
     // null pointer means that there never was a device.
     // SAFETY: The field is a live pointer that is accessed atomically.
-    let ndev =
-        unsafe { Atomic::from_ptr(&raw mut (*entry.attr.get()).ndev) }.load(ordering::Acquire);
+    let ndev = unsafe { Atomic::from_ptr(&raw mut (*entry.attr.get()).ndev) };
+    let ndev = ndev.load(ordering::Acquire);
     if !entry.is_valid() {
         return Err(EINVAL);
     }

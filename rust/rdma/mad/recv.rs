@@ -361,8 +361,8 @@ impl<C: RecvContext> Qp<C> {
         }
         // SAFETY: The queue pair is live; drivers copy the request. The buffer is
         // kept by the context's queue until its completion or the end of the port.
-        let ret =
-            to_result(unsafe { bindings::ib_post_recv(self.as_raw(), &wr, core::ptr::null_mut()) });
+        let ret = unsafe { bindings::ib_post_recv(self.as_raw(), &wr, core::ptr::null_mut()) };
+        let ret = to_result(ret);
         if ret.is_err() {
             drop(queue.take(ptr));
         }

@@ -511,7 +511,7 @@ impl<C: super::recv::RecvContext> Qp<C> {
         ud.wr.sg_list = sges.as_mut_ptr();
         ud.wr.num_sge = SGES as i32;
         ud.wr.opcode = bindings::ib_wr_opcode_IB_WR_SEND;
-        ud.wr.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED as i32;
+        ud.wr.send_flags = bindings::ib_send_flags_IB_SEND_SIGNALED;
         ud.ah = wr.ah_raw();
         ud.remote_qpn = wr.target.remote_qpn;
         ud.remote_qkey = wr.target.remote_qkey;

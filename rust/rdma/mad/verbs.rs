@@ -267,12 +267,17 @@ impl<C: Send + Sync> Drop for Qp<C> {
 
 fn attributes() -> Result<KBox<bindings::ib_qp_attr>> {
     // Too large for the stack.
-    Ok(KBox::init(
+    KBox::init(
         pin_init::init_zeroed::<bindings::ib_qp_attr>(),
         GFP_KERNEL,
-    )?)
+    )
 }
 
+/// Logs that a queue pair has failed.
+///
+/// # Safety
+///
+/// Called by the driver as the event handler of a [`Qp`], with an event of that queue pair.
 unsafe extern "C" fn fatal_event(event: *mut bindings::ib_event, _context: *mut c_void) {
     // SAFETY: The driver passes a valid event of one of our queue pairs.
     let (device, event, number) = unsafe {

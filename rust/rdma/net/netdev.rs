@@ -211,9 +211,11 @@ impl NetDevice {
 
     /// The VLAN id, if this is a VLAN device.
     pub fn vlan_id(&self) -> Option<u16> {
-        // SAFETY: `self` is a VLAN device.
-        self.is_vlan()
-            .then(|| unsafe { bindings::vlan_dev_vlan_id(self.as_raw()) })
+        if !self.is_vlan() {
+            return None;
+        }
+        // SAFETY: `self` is valid, and a VLAN device.
+        Some(unsafe { bindings::vlan_dev_vlan_id(self.as_raw()) })
     }
 
     /// The device below all VLANs that are stacked up to this one, if this is a VLAN device.
@@ -341,8 +343,8 @@ impl NetDevice {
     fn ipv4_addresses(&self, list: &mut KVec<IpAddr>) -> Result {
         let _guard = rcu::read_lock();
         // SAFETY: `self` is valid and the guard is held.
-        let in_dev: *mut bindings::in_device =
-            unsafe { bindings::__in_dev_get_rcu(self.as_raw()) }.cast();
+        let in_dev = unsafe { bindings::__in_dev_get_rcu(self.as_raw()) };
+        let in_dev: *mut bindings::in_device = in_dev.cast();
         if in_dev.is_null() {
             return Ok(());
         }
@@ -375,8 +377,8 @@ impl NetDevice {
         }
 
         // SAFETY: `self` is valid.
-        let in6_dev: *mut bindings::inet6_dev =
-            unsafe { bindings::in6_dev_get(self.as_raw()) }.cast();
+        let in6_dev = unsafe { bindings::in6_dev_get(self.as_raw()) };
+        let in6_dev: *mut bindings::inet6_dev = in6_dev.cast();
         if in6_dev.is_null() {
             return Ok(());
         }

@@ -61,6 +61,12 @@ pub struct Table<F, const N: usize> {
     family: PhantomData<fn() -> F>,
 }
 
+impl<F: Family, const N: usize> Default for Table<F, N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl<F: Family, const N: usize> Table<F, N> {
     /// A table without commands.
     pub const fn new() -> Self {

@@ -98,7 +98,7 @@ impl Device {
     #[inline]
     pub fn count_objects(&self, kind: Kind, details: bool) -> u32 {
         // SAFETY: The device is valid.
-        unsafe { bindings::rdma_restrack_count(self.as_raw(), kind as _, details) }
+        unsafe { bindings::rdma_restrack_count(self.as_raw(), kind as u32, details) }
     }
 
     /// The firmware's version, if there is firmware.

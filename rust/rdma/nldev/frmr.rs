@@ -104,20 +104,40 @@ impl<'a> Pools<'a> {
     }
 
     /// The pools, in the order of their keys.
-    pub fn iter(&self) -> impl Iterator<Item = Pool<'_>> {
+    pub fn iter(&self) -> PoolIter<'_> {
         // SAFETY: By the invariant.
         let first = unsafe { bindings::rb_first(&raw const (*self.raw.as_ptr()).rb_root) };
-        let next = |node: &NonNull<bindings::rb_node>| {
-            // SAFETY: By the invariant, the node is in the tree.
-            NonNull::new(unsafe { bindings::rb_next(node.as_ptr()) })
-        };
-        core::iter::successors(NonNull::new(first), next).map(|node| {
-            // SAFETY: Every node of the tree is that of a pool.
-            Pool(
-                unsafe { container_of!(node.as_ptr(), bindings::ib_frmr_pool, node) },
-                PhantomData,
-            )
-        })
+        // INVARIANT: The first node of the tree, which is locked as long as `self` is borrowed.
+        PoolIter {
+            next: NonNull::new(first),
+            _pools: PhantomData,
+        }
+    }
+}
+
+/// The rest of the pools of a device.
+///
+/// # Invariants
+///
+/// `next` is a node of a tree of pools that is locked during `'a`.
+pub struct PoolIter<'a> {
+    next: Option<NonNull<bindings::rb_node>>,
+    _pools: PhantomData<&'a Pools<'a>>,
+}
+
+impl<'a> Iterator for PoolIter<'a> {
+    type Item = Pool<'a>;
+
+    fn next(&mut self) -> Option<Pool<'a>> {
+        let node = self.next?.as_ptr();
+        // SAFETY: By the invariant, the node is in a locked tree.
+        let next = unsafe { bindings::rb_next(node) };
+        // INVARIANT: A node of the same tree.
+        self.next = NonNull::new(next);
+        // SAFETY: Every node of the tree is that of a pool.
+        let pool = unsafe { container_of!(node, bindings::ib_frmr_pool, node) };
+        // INVARIANT: The lock keeps the pool during `'a`.
+        Some(Pool(pool, PhantomData))
     }
 }
 

@@ -428,6 +428,9 @@ unsafe impl DirData for Ports {
     fn groups(&self, _list: &mut GroupList) {}
 }
 
+/// The two directories of a port: its own and the one inside.
+pub type DirPair<P, G> = (OwnedDir<PortDir<P>>, OwnedDir<PortDir<G>>);
+
 /// The directories of the ports of an appearance: `ports/` and, for each port, its own with data
 /// `P` and a second one inside with data `G`. Dropping it removes them.
 ///
@@ -532,7 +535,7 @@ impl<'a, P: PortData, G: PortData> PortDirs<'a, P, G> {
     }
 
     /// Gives up the directories of the port added last: its number, the first and the second one.
-    pub fn pop(&mut self) -> Option<(OwnedDir<PortDir<P>>, OwnedDir<PortDir<G>>)> {
+    pub fn pop(&mut self) -> Option<DirPair<P, G>> {
         let inner = self.pop_kobj()?;
         let port = self.pop_kobj()?;
         // SAFETY: By the type invariant, and the kobjects are on no list any more.

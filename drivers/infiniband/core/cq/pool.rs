@@ -42,7 +42,7 @@ const SHARED_SIZE: u32 = 4096;
 
 /// Makes a shared queue for each vector, with room for at least `entries` completions each.
 fn grow(device: &Device, kind: PoolKind, entries: u32) -> Result {
-    let limit = u32::try_from(device.attrs().max_cqe).unwrap_or(0);
+    let limit = device.attrs().max_cqe;
     if entries > limit {
         return Err(EINVAL);
     }

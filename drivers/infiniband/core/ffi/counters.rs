@@ -95,11 +95,8 @@ pub(crate) unsafe extern "C" fn rdma_counter_unbind_qp(
     force: bool,
 ) -> c_int {
     // SAFETY: By the caller.
-    errno(counters::unbind_qp(
-        unsafe { Qp::from_raw(qp) },
-        port,
-        force,
-    ))
+    let qp = unsafe { Qp::from_raw(qp) };
+    errno(counters::unbind_qp(qp, port, force))
 }
 
 /// Has the driver read the values of a counter.
@@ -226,10 +223,6 @@ pub(crate) unsafe extern "C" fn rdma_counter_modify(
     enable: bool,
 ) -> c_int {
     // SAFETY: By the caller.
-    errno(counters::modify(
-        unsafe { Device::from_raw(dev) },
-        port,
-        index,
-        enable,
-    ))
+    let device = unsafe { Device::from_raw(dev) };
+    errno(counters::modify(device, port, index, enable))
 }

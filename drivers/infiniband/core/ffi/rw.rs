@@ -11,14 +11,15 @@ use rdma::{
     warn_on_once,
 };
 
-unsafe extern "C" {
-    /// In `rw_param.c`.
-    safe fn rdma_rw_is_mr_forced() -> bool;
+extern "C" {
+    /// Whether the parameter asks for registration everywhere.
+    fn rdma_rw_is_mr_forced() -> bool;
 }
 
 fn policy() -> Policy {
     Policy {
-        force_mr: rdma_rw_is_mr_forced(),
+        // SAFETY: Defined in `rw_param.c` with this type; it reads a variable.
+        force_mr: unsafe { rdma_rw_is_mr_forced() },
     }
 }
 
@@ -253,12 +254,8 @@ pub(crate) unsafe extern "C" fn rdma_rw_mr_factor(
     maxpages: c_uint,
 ) -> c_uint {
     // SAFETY: By the contract of this function.
-    rw::mr_factor(
-        unsafe { Device::from_raw(device) },
-        port_num,
-        maxpages,
-        policy(),
-    )
+    let device = unsafe { Device::from_raw(device) };
+    rw::mr_factor(device, port_num, maxpages, policy())
 }
 
 /// Send queue entries for so many contexts.

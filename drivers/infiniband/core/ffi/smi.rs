@@ -29,7 +29,7 @@ fn forward(forward: Forward) -> bindings::smi_forward_action {
     match forward {
         Forward::Local => bindings::smi_forward_action_IB_SMI_LOCAL,
         Forward::Send => bindings::smi_forward_action_IB_SMI_SEND,
-        Forward::Forward => bindings::smi_forward_action_IB_SMI_FORWARD,
+        Forward::Relay => bindings::smi_forward_action_IB_SMI_FORWARD,
     }
 }
 

@@ -227,11 +227,11 @@ fn route(port: &Port, number: u32, recv: &mut Recv, header: &Header) -> Direct {
                 Direct::Drop
             }
         }
-        Forward::Forward if node.is_switch => Direct::Out {
+        Forward::Relay if node.is_switch => Direct::Out {
             exit: smi::exit_port(&route).unwrap_or(0).into(),
             is_opa,
         },
-        Forward::Forward => Direct::Here,
+        Forward::Relay => Direct::Here,
     }
 }
 

@@ -230,7 +230,7 @@ impl Reassembly {
         let mad_size = if opa { OPA_MAD_SIZE } else { MAD_SIZE };
         let header = self.key.class.data_offset();
         let room = mad_size - RmppHeader::END;
-        let padding = room.checked_sub(last.paylen_newwin as usize).unwrap_or(0);
+        let padding = room.saturating_sub(last.paylen_newwin as usize);
         (segments as usize)
             .saturating_mul(mad_size - header)
             .saturating_add(header)

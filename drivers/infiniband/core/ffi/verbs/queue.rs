@@ -54,11 +54,8 @@ pub(crate) unsafe extern "C" fn rdma_set_cq_moderation(
     cq_period: u16,
 ) -> c_int {
     // SAFETY: By the contract of this function.
-    errno(cq::set_moderation(
-        unsafe { Cq::from_raw(cq) },
-        cq_count,
-        cq_period,
-    ))
+    let cq = unsafe { Cq::from_raw(cq) };
+    errno(cq::set_moderation(cq, cq_count, cq_period))
 }
 
 /// Destroys a completion queue; called by uverbs and through `ib_destroy_cq()`.

@@ -83,8 +83,8 @@ impl Key {
 /// Handles in a page of a queue.
 pub const PAGE_HANDLES: usize = {
     // The array fills the page behind the list links.
-    const LEN: usize = (kernel::page::PAGE_SIZE - size_of::<bindings::list_head>())
-        / size_of::<u32>();
+    const LEN: usize =
+        (kernel::page::PAGE_SIZE - size_of::<bindings::list_head>()) / size_of::<u32>();
     assert!(size_of::<bindings::frmr_handles_page>() <= kernel::page::PAGE_SIZE);
     LEN
 };
@@ -96,7 +96,9 @@ impl HandlePage {
     fn new() -> Result<Self> {
         // Made under the pool's lock.
         let page = KBox::<bindings::frmr_handles_page>::new_uninit(GFP_ATOMIC)?;
-        NonNull::new(KBox::into_raw(page).cast()).map(Self).ok_or(ENOMEM)
+        NonNull::new(KBox::into_raw(page).cast())
+            .map(Self)
+            .ok_or(ENOMEM)
     }
 
     fn into_raw(self) -> *mut bindings::frmr_handles_page {
@@ -259,7 +261,10 @@ impl PoolGuard<'_> {
                     page
                 }
             };
-            (&raw mut (*page).handles).cast::<u32>().add(slot).write(handle);
+            (&raw mut (*page).handles)
+                .cast::<u32>()
+                .add(slot)
+                .write(handle);
             (*queue).ci += 1;
         }
         Ok(())
@@ -401,10 +406,7 @@ impl NewPool {
                 c"frmr_pool->lock".as_char_ptr(),
                 static_lock_class!().as_ptr(),
             );
-            bindings::rdma_init_delayed_work(
-                &raw mut (*raw).aging_work,
-                Some(ageing_shim::<A>),
-            );
+            bindings::rdma_init_delayed_work(&raw mut (*raw).aging_work, Some(ageing_shim::<A>));
         }
         NonNull::new(raw).map(Self).ok_or(ENOMEM)
     }
@@ -478,7 +480,9 @@ impl Pools {
     ///
     /// Nobody may use the pools any more.
     pub unsafe fn destroy(device: &Device, empty: impl Fn(&Self, &Pool)) {
-        let Some(pools) = Self::of(device) else { return };
+        let Some(pools) = Self::of(device) else {
+            return;
+        };
         let raw = pools.as_raw();
         // SAFETY: Nobody else uses tree, pools, or work queue by the contract.
         unsafe {
@@ -599,7 +603,12 @@ impl Pools {
         let mut key = key.0;
         // SAFETY: The driver's operation on its own device, with room for as many handles.
         to_result(unsafe {
-            op(device.as_raw(), &mut key, handles.as_mut_ptr(), handles.len() as u32)
+            op(
+                device.as_raw(),
+                &mut key,
+                handles.as_mut_ptr(),
+                handles.len() as u32,
+            )
         })
     }
 

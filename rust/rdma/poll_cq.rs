@@ -502,10 +502,7 @@ unsafe extern "C" fn event_shim<P: Poller>(cq: *mut bindings::ib_cq, _context: *
 /// # Safety
 ///
 /// Called by the soft interrupt with the poller of a live queue.
-unsafe extern "C" fn softirq_shim<P: Poller>(
-    iop: *mut bindings::irq_poll,
-    budget: c_int,
-) -> c_int {
+unsafe extern "C" fn softirq_shim<P: Poller>(iop: *mut bindings::irq_poll, budget: c_int) -> c_int {
     // SAFETY: The poller lies in the union of a queue.
     let cq = unsafe { PollCq::from_raw(cq_of(iop.cast())) };
     P::softirq(cq, Turn(()), budget.max(0) as u32) as c_int

@@ -103,9 +103,7 @@ impl PortAttr {
         let mut attr = *self.0;
         let mut speed = SpeedInfo::EMPTY;
         // SAFETY: Attributes and result are valid.
-        to_result(unsafe {
-            bindings::ib_port_attr_to_speed_info(&mut attr, speed.as_raw_mut())
-        })?;
+        to_result(unsafe { bindings::ib_port_attr_to_speed_info(&mut attr, speed.as_raw_mut()) })?;
         Ok(speed)
     }
 

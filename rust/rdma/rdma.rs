@@ -14,6 +14,7 @@ pub mod block_iter;
 pub mod cgroup;
 pub mod class;
 pub mod client;
+mod clist;
 pub mod completion;
 pub mod counter;
 pub mod cq;
@@ -85,7 +86,6 @@ pub mod workqueue;
 pub mod wq;
 pub mod xarray;
 pub mod xrcd;
-mod clist;
 
 /// Read by the `pr_*` macros.
 #[allow(dead_code)]

@@ -14,7 +14,6 @@ mod port;
 
 pub use self::{
     device::{
-        DirPair,
         published_port,
         Any,
         CoreDevice,
@@ -22,6 +21,7 @@ pub use self::{
         DeviceFile,
         DeviceGroup,
         DeviceStats,
+        DirPair,
         Own,
         OwnDevice,
         PortDirs,

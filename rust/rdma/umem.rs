@@ -267,11 +267,7 @@ impl<'a> UmemBuilder<'a> {
         let raw = self.umem.as_raw();
         // SAFETY: The table is complete and this object's own.
         unsafe {
-            map_table(
-                self.device,
-                &mut (*raw).sgt_append.sgt,
-                (*raw).dma_attrs,
-            )?;
+            map_table(self.device, &mut (*raw).sgt_append.sgt, (*raw).dma_attrs)?;
         }
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped, so the box is moved out once.

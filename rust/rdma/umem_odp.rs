@@ -124,10 +124,8 @@ impl<'a> Mapping<'a> {
     unsafe fn alloc(&self, map: *mut bindings::hmm_dma_map, pages: u64, unit: usize) -> Result {
         match self {
             Self::Virtual => {
-                let mut list = KVVec::<usize>::with_capacity(
-                    pages as usize,
-                    GFP_KERNEL | __GFP_NOWARN,
-                )?;
+                let mut list =
+                    KVVec::<usize>::with_capacity(pages as usize, GFP_KERNEL | __GFP_NOWARN)?;
                 list.resize(pages as usize, 0, GFP_KERNEL)?;
                 let (ptr, _, _) = list.into_raw_parts();
                 // SAFETY: Writable by the contract.
@@ -136,7 +134,12 @@ impl<'a> Mapping<'a> {
             }
             // SAFETY: Writable by the contract; the device does DMA.
             Self::Dma(device) => to_result(unsafe {
-                bindings::hmm_dma_map_alloc(device.dma_device_raw().cast(), map, pages as usize, unit)
+                bindings::hmm_dma_map_alloc(
+                    device.dma_device_raw().cast(),
+                    map,
+                    pages as usize,
+                    unit,
+                )
             }),
         }
     }
@@ -367,8 +370,12 @@ impl OdpUmem {
     pub unsafe fn unmap_locked(&self, start: u64, end: u64) {
         let raw = self.as_raw();
         let shift = self.page_shift();
-        let Some(interval) = self.interval() else { return };
-        let Some(range) = interval.clamp(start, end) else { return };
+        let Some(interval) = self.interval() else {
+            return;
+        };
+        let Some(range) = interval.clamp(start, end) else {
+            return;
+        };
         let mapping = Mapping::of(self.device());
         let first = (range.start() - interval.start()) >> shift;
         let last = (range.end() - 1 - interval.start()) >> shift;
@@ -429,7 +436,8 @@ impl OdpGuard<'_> {
     pub fn is_current(&self, sequence: usize) -> bool {
         // SAFETY: A word; changes of it to another value happen under the mutex, which the
         // driver's notifier takes.
-        let now = unsafe { (&raw const (*self.0.as_raw()).notifier.invalidate_seq).read_volatile() };
+        let now =
+            unsafe { (&raw const (*self.0.as_raw()).notifier.invalidate_seq).read_volatile() };
         now == sequence
     }
 
@@ -437,10 +445,12 @@ impl OdpGuard<'_> {
     pub fn pfns(&self, range: Region) -> impl Iterator<Item = Pfn> + '_ {
         let step = 1usize << (self.0.page_shift().saturating_sub(PAGE_SHIFT as u32));
         let list = self.0.list_at(range);
-        (0..range.pages() as usize).step_by(step).filter_map(move |i| {
-            // SAFETY: The list has an entry for each page of the range, and is locked.
-            list.map(|list| Pfn(unsafe { *list.add(i) }))
-        })
+        (0..range.pages() as usize)
+            .step_by(step)
+            .filter_map(move |i| {
+                // SAFETY: The list has an entry for each page of the range, and is locked.
+                list.map(|list| Pfn(unsafe { *list.add(i) }))
+            })
     }
 
     /// Leaves the mutex held, for a caller that unlocks it itself.
@@ -546,7 +556,13 @@ impl Drop for OdpBox {
 /// A region that stands for the whole address space of the calling process.
 pub fn new_implicit(device: &Device, access: Access) -> Result<NonNull<bindings::ib_umem_odp>> {
     let mm = GrabbedMm::current().ok_or(EINVAL)?;
-    let odp = alloc(device, access.writable(), PAGE_SHIFT as u32, Tgid::current()?)?.into_raw();
+    let odp = alloc(
+        device,
+        access.writable(),
+        PAGE_SHIFT as u32,
+        Tgid::current()?,
+    )?
+    .into_raw();
     // SAFETY: New, and this function's own. No notifier keeps the mm, so the region does.
     unsafe {
         (*odp.as_ptr()).umem.owning_mm = mm.into_raw();

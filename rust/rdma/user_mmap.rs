@@ -121,8 +121,7 @@ impl MmapContext {
             // SAFETY: Entries leave the array under its lock before they are freed.
             unsafe {
                 let raw = entry.as_ptr();
-                let usable =
-                    (*raw).start_pgoff == pgoff as c_ulong && !(*raw).driver_removed;
+                let usable = (*raw).start_pgoff == pgoff as c_ulong && !(*raw).driver_removed;
                 (usable && Kref::from_raw(&raw mut (*raw).ref_).get_unless_zero()).then_some(entry)
             }
         });
@@ -282,11 +281,8 @@ impl MmapEntry {
             let _guard = MutexGuard::lock(&raw mut (*raw).dmabufs_lock);
             MmapContext::from_raw((*raw).ucontext).locked(|| (*raw).driver_removed = true);
             while let Some(link) = clist::first(&raw mut (*raw).dmabufs) {
-                let file = kernel::container_of!(
-                    link,
-                    bindings::ib_uverbs_dmabuf_file,
-                    dmabufs_elm
-                );
+                let file =
+                    kernel::container_of!(link, bindings::ib_uverbs_dmabuf_file, dmabufs_elm);
                 clist::remove(link);
                 bindings::ib_uverbs_dmabuf_revoke(file);
             }

@@ -49,10 +49,9 @@ impl BufferDesc {
     /// A descriptor without flags.
     pub fn new(source: BufferSource, address: u64, length: u64) -> Self {
         let (type_, fd) = match source {
-            BufferSource::UserMemory => (
-                bindings::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA,
-                0,
-            ),
+            BufferSource::UserMemory => {
+                (bindings::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_VA, 0)
+            }
             BufferSource::DmaBuf { fd } => (
                 bindings::ib_uverbs_buffer_type_IB_UVERBS_BUFFER_TYPE_DMABUF,
                 fd,
@@ -125,11 +124,15 @@ pub enum CqBufferAttr {
 impl CqBufferAttr {
     fn id(self) -> u16 {
         (match self {
-            Self::Va => bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_VA,
+            Self::Va => {
+                bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_VA
+            }
             Self::Length => {
                 bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH
             }
-            Self::Fd => bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_FD,
+            Self::Fd => {
+                bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_FD
+            }
             Self::Offset => {
                 bindings::uverbs_attrs_create_cq_cmd_attr_ids_UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET
             }
@@ -172,13 +175,9 @@ impl AttrBundle {
     /// The attribute `id`; `ENOENT` if the command has none.
     pub fn get(&self, id: u16) -> Result<Attr<'_>> {
         // SAFETY: A live bundle.
-        let attr = from_err_ptr(unsafe {
-            bindings::uverbs_attr_get(self.as_raw(), id).cast_mut()
-        })?;
-        Ok(Attr {
-            attr,
-            bundle: self,
-        })
+        let attr = unsafe { bindings::uverbs_attr_get(self.as_raw(), id) };
+        let attr = from_err_ptr(attr.cast_mut())?;
+        Ok(Attr { attr, bundle: self })
     }
 
     /// Whether the command has the attribute `id`.
@@ -296,9 +295,8 @@ impl Attr<'_> {
             return Ok(());
         }
         // SAFETY: Checks the user's side itself; `to` is promised.
-        let left = unsafe {
-            bindings::copy_from_user(to, self.data() as *const c_void, self.len())
-        };
+        let left =
+            unsafe { bindings::copy_from_user(to, self.data() as *const c_void, self.len()) };
         if left == 0 {
             Ok(())
         } else {
@@ -333,9 +331,8 @@ impl Attr<'_> {
     pub fn copy_out(&self, from: KernelBytes<'_>) -> Result {
         let len = self.len().min(from.len);
         // SAFETY: `from` is readable; the user's side is checked by the call.
-        let left = unsafe {
-            bindings::copy_to_user(self.data() as *mut c_void, from.ptr.cast(), len)
-        };
+        let left =
+            unsafe { bindings::copy_to_user(self.data() as *mut c_void, from.ptr.cast(), len) };
         if left != 0 {
             return Err(EFAULT);
         }
@@ -565,8 +562,7 @@ impl AttrBundle {
     fn alloc_spilled(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>> {
         type Head = bindings::bundle_alloc_head__bindgen_ty_1_bundle_alloc_head_hdr;
         let total = size.checked_add(size_of::<Head>()).ok_or(ENOMEM)?;
-        let layout =
-            Layout::from_size_align(total, align_of::<Head>()).map_err(|_| ENOMEM)?;
+        let layout = Layout::from_size_align(total, align_of::<Head>()).map_err(|_| ENOMEM)?;
         let head = KVmalloc::alloc(layout, gfp.flags(), NumaNode::NO_NODE)?.cast::<Head>();
         let command = self.command();
         // SAFETY: The list belongs to the thread that executes the command; the new head is

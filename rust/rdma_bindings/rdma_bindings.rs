@@ -44,7 +44,10 @@ mod raw {
 mod helpers {
     use super::raw::*;
     use kernel::ffi;
-    include!(concat!(env!("RDMA_GENERATED"), "/rdma_helpers_generated.rs"));
+    include!(concat!(
+        env!("RDMA_GENERATED"),
+        "/rdma_helpers_generated.rs"
+    ));
 }
 
 pub use raw::*;

@@ -98,7 +98,10 @@ fn model_best(supported: u64, layout: Layout, segments: &[(u64, u32)]) -> u64 {
     };
     // The largest that fits, but none above the smallest that holds everything in one page.
     let mut best = 0;
-    for size in (0..64).map(|bit| 1u64 << bit).filter(|size| supported & size != 0) {
+    for size in (0..64)
+        .map(|bit| 1u64 << bit)
+        .filter(|size| supported & size != 0)
+    {
         if fits(size.into()) {
             best = size;
         }
@@ -141,7 +144,8 @@ fn random_list(r: &mut Random) -> Vec<(u64, u32)> {
         at += u64::from(len);
         if r.below(3) == 0 {
             // A gap of a random number of pages, sometimes of large alignment.
-            at = (at + (1 + r.below(64) << 12)).next_multiple_of(1 << [12, 16, 21][r.below(3) as usize]);
+            at = (at + (1 + r.below(64) << 12))
+                .next_multiple_of(1 << [12, 16, 21][r.below(3) as usize]);
         }
     }
     list
@@ -186,9 +190,23 @@ fn fixed_cases() {
     check_best(!0x3f, layout(0x1_0080, 0x1_ff00, 0x80), &list);
     check_best(1 << 10, layout(0x1_0480, 0x1_ff00, 0x80), &list);
     // Beyond the last address.
-    assert_eq!(best(pages, layout(u64::MAX - 0xfff, 0x1001, 0), [(0, 0x2000)].into_iter()), 0);
+    assert_eq!(
+        best(
+            pages,
+            layout(u64::MAX - 0xfff, 0x1001, 0),
+            [(0, 0x2000)].into_iter()
+        ),
+        0
+    );
     assert_eq!(best(pages, layout(0, 0, 0), [(0, 0x2000)].into_iter()), 0);
-    assert_ne!(best(pages, layout(u64::MAX - 0xfff, 0x1000, 0), [(0, 0x1000)].into_iter()), 0);
+    assert_ne!(
+        best(
+            pages,
+            layout(u64::MAX - 0xfff, 0x1000, 0),
+            [(0, 0x1000)].into_iter()
+        ),
+        0
+    );
 }
 
 fn random_cases(count: u32) {

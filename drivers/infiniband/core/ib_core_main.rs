@@ -22,6 +22,7 @@ mod counters;
 mod cq;
 #[cfg(part_device)]
 mod device;
+mod ffi;
 #[cfg(part_frmr_pools)]
 mod frmr_pools;
 #[cfg(part_ib_core_uverbs)]
@@ -62,7 +63,6 @@ mod umem_dmabuf;
 mod umem_odp;
 #[cfg(part_verbs)]
 mod verbs;
-mod ffi;
 
 /// Read by the `pr_*` macros. The module's entry points and parameters are C,
 /// so `module!`, which usually defines it, is not used.

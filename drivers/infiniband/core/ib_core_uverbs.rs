@@ -5,11 +5,11 @@
 
 pub(crate) mod mmap;
 
+use core::ptr::NonNull;
 use kernel::{
     bindings,
     prelude::*, //
 };
-use core::ptr::NonNull;
 use rdma::uverbs::{
     AttrBundle,
     Complaint,
@@ -23,11 +23,7 @@ use rdma::uverbs::{
 ///
 /// Errors: `EINVAL` below `minimum` bytes; `EOPNOTSUPP` for bits beyond what the kernel knows;
 /// `EFAULT`.
-pub(crate) fn copy_driver_input(
-    data: &DriverData,
-    room: KernelRoom<'_>,
-    minimum: usize,
-) -> Result {
+pub(crate) fn copy_driver_input(data: &DriverData, room: KernelRoom<'_>, minimum: usize) -> Result {
     if data.input_len() < minimum {
         data.complain(Complaint::Small(minimum));
         return Err(EINVAL);

@@ -198,15 +198,17 @@ pub(crate) fn best_page_size(umem: &Umem, supported: u64, iova: u64) -> u64 {
         length: umem.length(),
         offset: umem.address() & (PAGE_SIZE as u64 - 1),
     };
-    page_size::best(supported, layout, umem.dma_segments().map(|s| (s.addr, s.len)))
+    page_size::best(
+        supported,
+        layout,
+        umem.dma_segments().map(|s| (s.addr, s.len)),
+    )
 }
 
 /// Where to copy from in the region's pages for a range of the region; `EINVAL` outside.
 pub(crate) fn copy_offset(umem: &Umem, offset: u64, length: u64) -> Result<u64> {
     match offset.checked_add(length) {
-        Some(end) if end <= umem.length() => {
-            Ok(offset + (umem.address() & (PAGE_SIZE as u64 - 1)))
-        }
+        Some(end) if end <= umem.length() => Ok(offset + (umem.address() & (PAGE_SIZE as u64 - 1))),
         _ => {
             pr_err!(
                 "ib_umem_copy_from not in range. offset: {} umem length: {} end: {}\n",
@@ -276,7 +278,11 @@ mod tests {
     #[test]
     fn best_of_contiguous() {
         assert_eq!(
-            best(ALL, layout(0x20_0000, 0x20_0000, 0), [(0x40_0000, 0x20_0000)].into_iter()),
+            best(
+                ALL,
+                layout(0x20_0000, 0x20_0000, 0),
+                [(0x40_0000, 0x20_0000)].into_iter()
+            ),
             0x20_0000
         );
         // Split, but back to back.
@@ -305,7 +311,11 @@ mod tests {
             1 << 35
         );
         assert_eq!(
-            best(ALL, layout(u64::MAX - 0xfff, 0x2000, 0), [(0x1000, 0x2000)].into_iter()),
+            best(
+                ALL,
+                layout(u64::MAX - 0xfff, 0x2000, 0),
+                [(0x1000, 0x2000)].into_iter()
+            ),
             0
         );
     }

@@ -267,10 +267,7 @@ impl<C: Send + Sync> Drop for Qp<C> {
 
 fn attributes() -> Result<KBox<bindings::ib_qp_attr>> {
     // Too large for the stack.
-    KBox::init(
-        pin_init::init_zeroed::<bindings::ib_qp_attr>(),
-        GFP_KERNEL,
-    )
+    KBox::init(pin_init::init_zeroed::<bindings::ib_qp_attr>(), GFP_KERNEL)
 }
 
 /// Logs that a queue pair has failed.

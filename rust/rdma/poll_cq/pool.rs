@@ -4,8 +4,8 @@
 
 use super::{
     OwnedCq,
-    PollCq,
     PollContext, //
+    PollCq,
 };
 use crate::{
     clist,
@@ -73,7 +73,11 @@ impl<'a> Pools<'a> {
         let pools = self.device.as_raw();
         let index = kind.0.as_raw() as usize;
         // SAFETY: There is a list for each kind; `PoolKind` excludes the context without one.
-        unsafe { (&raw mut (*pools).cq_pools).cast::<bindings::list_head>().add(index) }
+        unsafe {
+            (&raw mut (*pools).cq_pools)
+                .cast::<bindings::list_head>()
+                .add(index)
+        }
     }
 
     /// Claims `entries` completions of the first queue that `fits`, which is told how many are

@@ -124,5 +124,6 @@ pub(crate) unsafe extern "C" fn ib_frmr_pools_set_aging_period(
     period_sec: u32,
 ) -> c_int {
     // SAFETY: Promised by the caller.
-    to_errno(frmr_pools::set_period(unsafe { Device::from_raw(device) }, period_sec))
+    let device = unsafe { Device::from_raw(device) };
+    to_errno(frmr_pools::set_period(device, period_sec))
 }

@@ -69,8 +69,12 @@ pub(crate) unsafe extern "C" fn _ib_copy_validate_udata_in(
     minimum_size: usize,
 ) -> c_int {
     // SAFETY: Promised by the caller.
-    let (data, room) =
-        unsafe { (DriverData::from_raw(udata), KernelRoom::from_raw(req, kernel_size)) };
+    let (data, room) = unsafe {
+        (
+            DriverData::from_raw(udata),
+            KernelRoom::from_raw(req, kernel_size),
+        )
+    };
     to_errno(uverbs::copy_driver_input(data, room, minimum_size))
 }
 
@@ -375,7 +379,14 @@ pub(crate) unsafe extern "C" fn rdma_user_mmap_io(
 ) -> c_int {
     // SAFETY: Promised by the caller.
     let (context, vma) = unsafe { (MmapContext::from_raw(ucontext), NewVma::from_raw(vma)) };
-    to_errno(mmap::map_io(context, vma, pfn, size, prot, NonNull::new(entry)))
+    to_errno(mmap::map_io(
+        context,
+        vma,
+        pfn,
+        size,
+        prot,
+        NonNull::new(entry),
+    ))
 }
 
 /// A reference to the entry at a page offset, or null.

@@ -38,7 +38,9 @@ pub(crate) unsafe extern "C" fn __rdma_block_iter_start(
 /// Called by drivers with an iterator that `__rdma_block_iter_start` has set up, while the list
 /// is still there.
 #[export]
-pub(crate) unsafe extern "C" fn __rdma_block_iter_next(biter: *mut bindings::ib_block_iter) -> bool {
+pub(crate) unsafe extern "C" fn __rdma_block_iter_next(
+    biter: *mut bindings::ib_block_iter,
+) -> bool {
     // SAFETY: The iterator is started and the caller's own.
     iter::advance(unsafe { BlockIter::from_raw(biter) })
 }

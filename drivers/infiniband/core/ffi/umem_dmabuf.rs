@@ -49,7 +49,16 @@ unsafe fn attach(
     let device = unsafe { Device::from_raw(device) };
     let dma_device = dma_device.unwrap_or(device.dma_device_raw().cast());
     // SAFETY: Devices and operations are the driver's own.
-    unsafe { DmaBufUmem::attach(device, dma_device, region, fd, Access::from_bits(access), how) }
+    unsafe {
+        DmaBufUmem::attach(
+            device,
+            dma_device,
+            region,
+            fd,
+            Access::from_bits(access),
+            how,
+        )
+    }
 }
 
 /// A region that the driver maps and unmaps itself, as its operations are told.

@@ -112,6 +112,9 @@ fn claim_range(
             return Ok(start);
         };
         layout.unclaim(start, 1);
-        from = u32::try_from(end).ok().filter(|f| *f <= max).ok_or(ENOMEM)?;
+        from = u32::try_from(end)
+            .ok()
+            .filter(|f| *f <= max)
+            .ok_or(ENOMEM)?;
     }
 }

@@ -51,7 +51,7 @@ t shared -T 60 'for i in $(seq 50); do rdma system set netns shared && exit 0; s
 # The netdev goes while a process has objects, and while there is traffic.
 rdma link add rxe0 type rxe netdev d0
 wait_gid rxe0
-t netdev-removal-open -T 60 "rm -f /tmp/r; python3 $H/objects.py rxe0 /tmp/r & p=\$!; while ! [ -e /tmp/r ]; do sleep 0.1; done; timeout 20 ip link del d0; rc=\$?; for k in \$(seq 50); do rdma dev | grep -q rxe0 || break; sleep 0.1; done; rdma dev; kill -0 \$p; a=\$?; kill \$p; wait \$p; [ \$rc = 0 ] && [ \$a = 0 ] && ! rdma dev | grep rxe0"
+t netdev-removal-open -T 180 "rm -f /tmp/r; python3 $H/objects.py rxe0 /tmp/r & p=\$!; while ! [ -e /tmp/r ]; do sleep 0.1; done; timeout 20 ip link del d0; rc=\$?; for k in \$(seq 50); do rdma dev | grep -q rxe0 || break; sleep 0.1; done; rdma dev; kill -0 \$p; a=\$?; kill \$p; wait \$p; [ \$rc = 0 ] && [ \$a = 0 ] && ! rdma dev | grep rxe0"
 t netdev-removal-traffic -T 120 'for i in 1 2 3; do ip link add d0 type dummy && ip link set d0 up && ip addr add 10.9.0.1/24 dev d0 && rdma link add rxe0 type rxe netdev d0; sleep 1; ibv_rc_pingpong -d rxe0 -g 1 -n 1000000 -e > /dev/null 2>&1 & a=$!; sleep 1; ibv_rc_pingpong -d rxe0 -g 1 -n 1000000 -e 10.9.0.1 > /dev/null 2>&1 & b=$!; sleep 2; timeout 20 ip link del d0 || exit 1; sleep 1; kill $a $b; wait; ! rdma dev | grep rxe0 || exit 1; done'
 
 # All at once.

@@ -170,6 +170,19 @@ impl<'a> Request<'a> {
         unsafe { policy.validate(attr_bytes(self.nlh.as_ptr()), strictness, self.extack) }
     }
 
+    /// Validates, tolerantly, and returns the attributes of an answer. Nobody asked, so no text
+    /// is left for the sender.
+    pub fn answer_attrs<const N: usize>(&self, policy: &'static Policy<N>) -> Result<Attrs<'a>> {
+        // SAFETY: By the invariant.
+        unsafe {
+            policy.validate(
+                attr_bytes(self.nlh.as_ptr()),
+                Strictness::Tolerant,
+                ptr::null_mut(),
+            )
+        }
+    }
+
     /// Validates and returns the attributes in a container, always strictly.
     pub fn nested_attrs<const N: usize>(
         &mut self,

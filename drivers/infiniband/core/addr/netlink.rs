@@ -7,8 +7,7 @@ use core::net::IpAddr;
 use kernel::prelude::*;
 use rdma::gfp::Gfp;
 use rdma::netlink::{
-    has_listeners, ls, message_type, multicast, Header, Netns, Request, SkBuff, Strictness,
-    CLIENT_LS,
+    has_listeners, ls, message_type, multicast, Header, Netns, Request, SkBuff, CLIENT_LS,
 };
 
 use super::service;
@@ -42,14 +41,14 @@ pub(super) fn ask(destination: IpAddr, interface: i32, seq: u32) -> Result {
 /// GID that nobody waits for is worth a line.
 ///
 /// Errors: `EPERM` if it is not an answer.
-pub(crate) fn handle_response(request: &mut Request<'_>) -> Result {
+pub(crate) fn handle_response(request: &Request<'_>) -> Result {
     if request.flags() & ls::FLAG_REQUEST != 0 {
         return Err(EPERM);
     }
     if request.flags() & ls::FLAG_ERROR != 0 {
         return Ok(());
     }
-    let Ok(attrs) = request.attrs(&ls::IP_ANSWER, Strictness::Tolerant) else {
+    let Ok(attrs) = request.answer_attrs(&ls::IP_ANSWER) else {
         return Ok(());
     };
     let Some(gid) = attrs.get(ls::DGID) else {

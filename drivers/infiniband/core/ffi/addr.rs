@@ -197,8 +197,8 @@ pub(crate) unsafe extern "C" fn ib_nl_handle_ip_res_resp(
         return EINVAL.to_errno();
     };
     // SAFETY: Promised by the caller.
-    let mut request = unsafe { Request::from_raw(skb, nlh, extack) };
-    from_result(|| logic::handle_response(&mut request).map(|()| 0))
+    let request = unsafe { Request::from_raw(skb, nlh, extack) };
+    from_result(|| logic::handle_response(&request).map(|()| 0))
 }
 
 /// Starts the service.

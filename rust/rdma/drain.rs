@@ -37,8 +37,8 @@ impl DrainMarker {
         })
     }
 
-    /// Posts the marker as the last work request of a queue in the error state, calls `wait`,
-    /// which must not return before [`Self::wait_until`] or [`Self::wait`] has.
+    /// Posts the marker as the last work request of a queue in the error state. What it gives waits
+    /// for the completion of the marker.
     pub fn post(self: Pin<&Self>, qp: &Qp, queue: Queue) -> Result<Posted<'_>> {
         let wr_cqe = (&raw const self.cqe).cast_mut();
         match queue {

@@ -88,7 +88,7 @@ pub fn init() -> Result {
 ///
 /// # Panics
 ///
-/// If [`init`] was not called.
+/// If [`init()`] was not called.
 #[inline]
 pub fn get() -> &'static Registry {
     match REGISTRY.get() {

@@ -416,7 +416,7 @@ pub(crate) fn init(setup: &Setup<'_>) {
     }
 }
 
-/// Undoes [`init`] for a device that is being freed.
+/// Undoes [`init()`] for a device that is being freed.
 pub(crate) fn clean(setup: &Setup<'_>) {
     for port in setup.ports() {
         setup.release(port);

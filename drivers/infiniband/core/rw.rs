@@ -454,7 +454,7 @@ fn put_back(regs: KVec<Registration>, pool: MrPool<'_>) {
     }
 }
 
-/// Releases what [`init`] took.
+/// Releases what [`init()`] took.
 pub(crate) fn destroy(context: &Context, qp: &Qp, sg: SgSource<'_>, dir: Direction) {
     match context.take() {
         Some(Operation::Registered(regs, None)) => put_back(regs, qp.rdma_mrs()),

@@ -52,9 +52,9 @@ pub trait DumpHandler {
 
 /// The commands of the family `F`, whose operations are less than `N`.
 ///
-/// Two kinds of command exist. One that only looks ([`Table::get`], [`Table::admin_get`],
-/// [`Table::dump`]) tolerates attributes that this kernel does not know. One that changes
-/// something ([`Table::set`]) does not, and always needs `CAP_NET_ADMIN`.
+/// Two kinds of command exist. One that only looks ([`Table::get`], [`Table::dump`],
+/// [`Table::admin_get_and_dump`]) tolerates attributes that this kernel does not know. One that
+/// changes something ([`Table::set`]) does not, and always needs `CAP_NET_ADMIN`.
 #[repr(transparent)]
 pub struct Table<F, const N: usize> {
     commands: [bindings::rdma_nl_cbs; N],

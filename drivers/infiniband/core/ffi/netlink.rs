@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What C calls of [`netlink`](crate::netlink).
+//! What C calls of [`netlink`].
 
 use kernel::{
     bindings::{

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What C calls of [`nldev`](crate::nldev).
+//! What C calls of [`nldev`].
 
 use core::ptr::NonNull;
 

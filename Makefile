@@ -3,11 +3,12 @@
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup modules demo test check bench install uninstall clean
+.PHONY: help setup modules demo test test-all check bench install uninstall clean
 
 help:
 	@echo 'make demo       everything from nothing: RDMA traffic on the stock kernel in QEMU'
-	@echo 'make test       build-time checks, host tests and tests in the VM'
+	@echo 'make test       build-time checks, host tests and tests in the VM (half an hour)'
+	@echo 'make test-all   the same and the long suites (an hour and a half)'
 	@echo ''
 	@echo 'make setup      only the preparation: host packages, rootfs, kernel tree, VM'
 	@echo 'make modules    build for the distribution kernel (KDIR=TREE: for another 7.3 tree)'
@@ -32,6 +33,9 @@ demo:
 
 test:
 	@scripts/run-tests
+
+test-all:
+	@TEST_BUDGET=14400 scripts/run-tests --all
 
 check:
 	@scripts/check

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# set: long
 # timeout: 600
 # The registry of devices and clients: names, renames, compat devices of other
 # namespaces, moves, and all of them at once.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# set: long
 # timeout: 1200
 # Cases from field reports that can be decided from user space (fields.py).
 . "$(dirname "$0")/lib.sh"

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # suite: GID tables of RoCE devices (contract: a GID never outlives or misses its netdevice)
+# set: long
 # timeout: 300
 # Netdevice deletion against device registration, with devices stacked on top; references under
 # load; and what the tables look like after each change.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# set: long
 # timeout: 1500
 # Devices and modules come and go: nothing leaks, nothing hangs, no warning.
 . "$(dirname "$0")/lib.sh"

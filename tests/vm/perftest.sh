@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# set: long
 # timeout: 900
 # perftest over one rxe and between two namespaces: does it work, not how fast.
 . "$(dirname "$0")/lib.sh"

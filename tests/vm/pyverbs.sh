@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# set: long
 # timeout: 1500
 # rdma-core's own test suite (of the rdma-core package of trixie) on rxe0. When
 # the process dies, the test that ran has failed and the run goes on after it.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# set: long
 # timeout: 900
 # kernel-files: tools/testing/selftests/rdma tools/testing/selftests/kselftest
 # The kernel's own tools/testing/selftests/rdma, unmodified.

@@ -19,7 +19,7 @@ t tree "[ -d $D/ports/1/gids ]"
 dump "$D" | sed -E 's#(/(hw_)?counters/[a-z_0-9]+): [0-9]+$#\1: N#' > "$G/device.txt"
 dump /sys/class/infiniband /sys/class/infiniband_verbs /sys/class/infiniband_mad \
 	"$(readlink -f /sys/class/infiniband_verbs/uverbs0)" "$(readlink -f /sys/class/infiniband_mad/umad0)" > "$G/classes.txt"
-dump /sys/module/ib_core | grep -v /holders/ > "$G/module.txt"
+dump /sys/module/ib_core | grep -vE '/(holders|sections|notes)/' > "$G/module.txt"
 (cd /sys/module/ib_core/holders && find . -type l | sort) > "$G/holders.txt"
 (cd /dev/infiniband && stat -c '%A %t:%T %n' ./* | sort) > "$G/nodes.txt"
 grep -iE 'infiniband|rdma|uverbs|umad|ucm' /proc/devices > "$G/proc-devices.txt"

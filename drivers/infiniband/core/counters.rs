@@ -356,9 +356,9 @@ pub(crate) fn bind_qpn(device: &Device, number: u32, qp: u32, counter: u32) -> R
 ///
 /// # Errors
 ///
-/// `ENOENT` if there is no such queue pair; `EINVAL` in automatic mode, for a bad port, or if the
-/// queue pair is bound already; `EOPNOTSUPP` if the driver has no counters; `ENOMEM`, and the
-/// driver's.
+/// `ENOENT` if there is no such queue pair; `EINVAL` in automatic mode or for a bad
+/// port; `EOPNOTSUPP` if the port has no statistics; `ENOMEM` if the counter cannot be made or
+/// bound, for whatever reason: so user space has always been told.
 pub(crate) fn bind_qpn_alloc(device: &Device, number: u32, qp: u32) -> Result<u32> {
     let port = Port::of(device, number).ok_or(EINVAL)?;
     port.history().ok_or(EOPNOTSUPP)?;
@@ -377,7 +377,7 @@ pub(crate) fn bind_qpn_alloc(device: &Device, number: u32, qp: u32) -> Result<u3
         bind_opcnt: true,
     };
     let mut counters = lock_manual(device, port)?;
-    let id = bind_new(&mut counters, &qp, number, manual)?;
+    let id = bind_new(&mut counters, &qp, number, manual).map_err(|_| ENOMEM)?;
     counters.set(port, manual);
     Ok(id)
 }

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# set: long
 # timeout: 900
 # Every byte of what nldev and the rdma tool say about a device with objects of all
 # kinds, and the verdict on malformed requests: the same on both cores.

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Runs of packets: consecutive packets of one message, described so that the sender can look at
+//! all of them at once (one buffer, one segmentation-offload packet, one walk of the gather list)
+//! or at each by itself.
+
+use crate::wire::aeth::Aeth;
+use crate::wire::build::HeaderBuf;
+use crate::wire::ext::{AtomicEth, Deth, Feth, Reth};
+use crate::wire::opcode::Service;
+use crate::wire::packet::{pad_len, Body, Bth, ReadPart, SendEnd, WriteEnd, ICRC_LEN};
+use crate::wire::psn::Psn;
+
+/// What a run carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Content {
+    /// SEND.
+    Send(SendEnd),
+    /// RDMA WRITE: address and length of the whole message.
+    Write(Reth, WriteEnd),
+    /// RDMA READ request.
+    Read(Reth),
+    /// Compare and swap request.
+    CompareSwap(AtomicEth),
+    /// Fetch and add request.
+    FetchAdd(AtomicEth),
+    /// ATOMIC WRITE request; its eight bytes are the payload.
+    AtomicWrite(Reth),
+    /// FLUSH request.
+    Flush(Feth, Reth),
+    /// READ response.
+    ReadResponse(Aeth),
+    /// Acknowledgement.
+    Ack(Aeth),
+    /// Response to an atomic operation.
+    AtomicAck(Aeth, u64),
+}
+
+/// What is the same in all packets of a queue pair or message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Common {
+    /// The service.
+    pub(crate) service: Service,
+    /// Partition key.
+    pub(crate) pkey: u16,
+    /// Queue pair at the destination.
+    pub(crate) dest_qp: u32,
+    /// Datagrams: queue key and source.
+    pub(crate) deth: Option<Deth>,
+    /// XRC requests: number of the shared receive queue.
+    pub(crate) xrc_srq: Option<u32>,
+    /// Path MTU.
+    pub(crate) mtu: u32,
+}
+
+/// Consecutive packets of one message.
+///
+/// # Invariants
+///
+/// There is at least one packet, and all are of the message: `first + count <= total`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    common: Common,
+    content: Content,
+    /// Bytes of the message's payload.
+    message: u32,
+    /// Packets of the message.
+    total: u32,
+    /// Number in the message of the first packet here.
+    first: u32,
+    /// Packets here.
+    count: u32,
+    /// Of the first packet here.
+    psn: Psn,
+    /// Whether the last packet of the message asks for a solicited event.
+    solicited: bool,
+    /// Which packets ask for an acknowledgement.
+    acks: AckRequests,
+}
+
+/// Which packets of a run ask for an acknowledgement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AckRequests {
+    /// None: unreliable services and responses.
+    Never,
+    /// The last packet of the message, the last of this run if `here`, and each whose number in
+    /// the message is a multiple of `every`.
+    EndAndEvery {
+        /// Distance.
+        every: u32,
+        /// Whether the last packet of this run asks, too (the window ends there).
+        here: bool,
+    },
+}
+
+/// One packet of a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Segment {
+    /// The transport headers.
+    pub(crate) headers: HeaderBuf,
+    /// First byte of its payload in the message.
+    pub(crate) offset: u32,
+    /// Bytes of payload.
+    pub(crate) len: u32,
+}
+
+impl Segment {
+    /// Bytes of zero after the payload.
+    pub(crate) const fn pad(&self) -> usize {
+        pad_len(self.len) as usize
+    }
+
+    /// Bytes of the packet from the base transport header to the end of the CRC: the payload of
+    /// the UDP packet.
+    pub(crate) const fn wire_len(&self) -> usize {
+        self.headers.len() + self.len as usize + self.pad() + ICRC_LEN
+    }
+}
+
+/// Packets that a message of `len` bytes takes.
+pub(crate) const fn packets_of(len: u32, mtu: u32) -> u32 {
+    match len.div_ceil(mtu) {
+        0 => 1,
+        n => n,
+    }
+}
+
+impl Run {
+    /// Packets `first ..` of a message, at most `count`. `None` if there is no such packet.
+    ///
+    /// `len` is the length of the message as in the request; whether the packets of this
+    /// content have payload follows from the content.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a plain record, made in two places"
+    )]
+    pub(crate) fn new(
+        common: Common,
+        content: Content,
+        len: u32,
+        first: u32,
+        count: u32,
+        psn: Psn,
+        solicited: bool,
+        acks: AckRequests,
+    ) -> Option<Self> {
+        let message = match content {
+            Content::Send(_) | Content::Write(..) | Content::ReadResponse(_) => len,
+            Content::AtomicWrite(_) => 8,
+            _ => 0,
+        };
+        let total = packets_of(message, common.mtu);
+        let count = count.min(total.checked_sub(first)?);
+        if count == 0 {
+            return None;
+        }
+        // INVARIANT: Both were just checked.
+        Some(Self {
+            common,
+            content,
+            message,
+            total,
+            first,
+            count,
+            psn,
+            solicited,
+            acks,
+        })
+    }
+
+    /// A response of one packet without payload.
+    pub(crate) fn response(common: Common, content: Content, psn: Psn) -> Option<Self> {
+        Self::new(common, content, 0, 0, 1, psn, false, AckRequests::Never)
+    }
+
+    /// Number of packets, at least 1.
+    pub(crate) const fn packets(&self) -> u32 {
+        self.count
+    }
+
+    /// Sequence number of the first packet.
+    pub(crate) const fn psn(&self) -> Psn {
+        self.psn
+    }
+
+    /// What it carries.
+    pub(crate) const fn content(&self) -> &Content {
+        &self.content
+    }
+
+    /// First byte and number of bytes, in the message, of the payload of packets `from ..
+    /// from + n` of the run.
+    pub(crate) fn payload(&self, from: u32, n: u32) -> (u32, u32) {
+        let mtu = u64::from(self.common.mtu);
+        let message = u64::from(self.message);
+        let start = (u64::from(self.first) + u64::from(from))
+            .saturating_mul(mtu)
+            .min(message);
+        let end = (start + u64::from(n).saturating_mul(mtu)).min(message);
+        // Both are at most `message`, 32 bits.
+        (start as u32, (end - start) as u32)
+    }
+
+    /// Packet `i` of the run.
+    pub(crate) fn segment(&self, i: u32) -> Option<Segment> {
+        if i >= self.count {
+            return None;
+        }
+        let (offset, len) = self.payload(i, 1);
+        let number = self.first + i;
+        let start = number == 0;
+        let end = number + 1 == self.total;
+        let body = self.body(start, end);
+        let last_here = i + 1 == self.count;
+        let bth = Bth {
+            solicited: self.solicited && end,
+            migrated: false,
+            pkey: self.common.pkey,
+            dest_qp: self.common.dest_qp,
+            ack_req: match self.acks {
+                AckRequests::Never => false,
+                AckRequests::EndAndEvery { every, here } => {
+                    end || (here && last_here) || (number + 1) % every.max(1) == 0
+                }
+            },
+            psn: self.psn.add(i),
+        };
+        let headers = HeaderBuf::new(
+            self.common.service,
+            &bth,
+            self.common.deth.as_ref(),
+            self.common.xrc_srq,
+            &body,
+            len,
+        )?;
+        Some(Segment {
+            headers,
+            offset,
+            len,
+        })
+    }
+
+    /// All packets.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
+        (0..self.count).map_while(|i| self.segment(i))
+    }
+
+    /// How many packets from packet `from` of the run on can share one segmentation-offload
+    /// packet: all are as long as the first of them, but the last of them may be shorter.
+    /// 0 if there is no such packet.
+    pub(crate) fn uniform(&self, from: u32) -> u32 {
+        let Some(first) = self.segment(from) else {
+            return 0;
+        };
+        let len = first.wire_len();
+        let rest = self.count - from;
+        // Middle packets are all alike; only the next one, the last but one and the last differ.
+        let same = |i: u32| self.segment(i).is_some_and(|s| s.wire_len() == len);
+        let shorter = |i: u32| self.segment(i).is_some_and(|s| s.wire_len() < len);
+        let last = self.count - 1;
+        if rest == 1 {
+            1
+        } else if !same(from + 1) && from + 1 != last {
+            // A shorter packet may only be the last of the group.
+            if shorter(from + 1) {
+                2
+            } else {
+                1
+            }
+        } else if same(last) || shorter(last) {
+            rest
+        } else {
+            rest - 1
+        }
+    }
+
+    fn body(&self, start: bool, end: bool) -> Body {
+        match self.content {
+            Content::Send(how) => Body::Send {
+                start,
+                end: end.then_some(how),
+            },
+            Content::Write(reth, how) => Body::Write {
+                start: start.then_some(reth),
+                end: end.then_some(how),
+            },
+            Content::Read(reth) => Body::Read(reth),
+            Content::CompareSwap(eth) => Body::CompareSwap(eth),
+            Content::FetchAdd(eth) => Body::FetchAdd(eth),
+            Content::AtomicWrite(reth) => Body::AtomicWrite(reth, None),
+            Content::Flush(how, reth) => Body::Flush(Some(how), reth),
+            Content::ReadResponse(aeth) => Body::ReadResponse(match (start, end) {
+                (true, true) => ReadPart::Only(aeth),
+                (true, false) => ReadPart::First(aeth),
+                (false, false) => ReadPart::Middle,
+                (false, true) => ReadPart::Last(aeth),
+            }),
+            Content::Ack(aeth) => Body::Ack(aeth),
+            Content::AtomicAck(aeth, value) => Body::AtomicAck(aeth, value),
+        }
+    }
+}

@@ -20,6 +20,8 @@
 
 pub(crate) mod attrs;
 pub(crate) mod env;
+pub(crate) mod recv;
 pub(crate) mod run;
+pub(crate) mod send;
 pub(crate) mod state;
 pub(crate) mod wr;

@@ -66,11 +66,6 @@ __rust_helper const struct ns_common *rust_helper_to_ns_common(struct net *net)
 	return to_ns_common(net);
 }
 
-__rust_helper struct rdma_dev_net *rust_helper_rdma_net_to_dev_net(struct net *net)
-{
-	return rdma_net_to_dev_net(net);
-}
-
 __rust_helper struct net *rust_helper_current_net(void)
 {
 	return current->nsproxy->net_ns;

@@ -25,3 +25,7 @@
 #include "umem.c"
 #include "uverbs.c"
 #include "verbs.c"
+
+#ifdef __BINDGEN__
+#include "core_helpers.c"
+#endif

@@ -46,6 +46,7 @@ pub(crate) unsafe fn owned(ptr: *const bindings::ib_gid_attr) -> Option<ARef<Gid
 
 /// Asks the neighbour tables for the Ethernet address of the next hop from `sgid` to `dgid`, and
 /// for the hop limit of the route. May sleep, up to about a second.
+#[inline]
 pub fn resolve_next_hop(sgid: &GidAttr, dgid: &Gid) -> Result<(Mac, u8)> {
     let mut mac = [0; 6];
     let mut hops = 0;
@@ -396,6 +397,7 @@ impl XmitSlave {
     pub const NONE: Self = Self(ptr::null_mut());
 
     /// Asks the bonding driver. `attr` must have a source GID if it is a RoCE vector.
+    #[inline]
     pub fn select(device: &Device, attr: &mut AhAttr, gfp: Gfp) -> Result<Self> {
         if attr.kind() != AhType::Roce || attr.sgid().is_none() {
             return Ok(Self::NONE);
@@ -413,6 +415,7 @@ impl XmitSlave {
 }
 
 impl Drop for XmitSlave {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: Null or a held interface, from `select`.
         unsafe { bindings::rdma_lag_put_ah_roce_slave(self.0) };

@@ -27,6 +27,7 @@ unsafe impl Sync for Class {}
 
 impl Class {
     /// Describes a class.
+    #[inline]
     pub const fn new(name: &'static CStr) -> Self {
         let mut class: bindings::class = pin_init::zeroed();
         class.name = name.as_ptr().cast();

@@ -157,6 +157,7 @@ impl<'a> Setup<'a> {
 }
 
 /// What the counters of a port have counted of one of its values, those that are gone included.
+#[inline]
 pub fn hwstat_value(device: &Device, port: u32, index: usize) -> u64 {
     let Ok(index) = u32::try_from(index) else {
         return 0;

@@ -172,6 +172,7 @@ impl Cq {
     }
 
     /// Trace point: the queue pair's side of this queue is drained.
+    #[inline]
     pub fn trace_drain_complete(&self) {
         // SAFETY: The queue is valid.
         unsafe { bindings::trace_cq_drain_complete(self.as_raw()) };

@@ -122,6 +122,7 @@ impl Event {
     }
 
     /// Calls the handlers that are registered for the device, one after another. May sleep.
+    #[inline]
     pub fn deliver(mut self) {
         // SAFETY: The event is valid, and its device is held.
         unsafe { bindings::ib_dispatch_event_clients(&mut self.raw) }

@@ -536,12 +536,14 @@ impl Mr {
     }
 
     /// Trace point: a region is deregistered.
+    #[inline]
     pub fn trace_dereg(&self) {
         // SAFETY: The region is live.
         unsafe { bindings::trace_mr_dereg(self.as_raw()) };
     }
 
     /// Trace point: a region was, or was not, allocated.
+    #[inline]
     pub fn trace_alloc(pd: &Pd, kind: MrKind, max_sg: u32, mr: &Result<&Self>) {
         // SAFETY: The domain is live; the trace point takes error pointers.
         unsafe {
@@ -550,6 +552,7 @@ impl Mr {
     }
 
     /// Trace point: an integrity region was, or was not, allocated.
+    #[inline]
     pub fn trace_alloc_integrity(pd: &Pd, data_sg: u32, meta_sg: u32, mr: &Result<&Self>) {
         // SAFETY: As above.
         unsafe {

@@ -74,6 +74,7 @@ impl Net {
     /// The part of the namespace that the core owns.
     ///
     /// Valid from the namespace's init callback to its exit callback.
+    #[inline]
     pub fn rdma(&self) -> &RdmaNet {
         // SAFETY: The pernet operations reserve this part in every namespace.
         unsafe { &*bindings::rdma_net_to_dev_net(self.as_raw()).cast() }

@@ -197,6 +197,7 @@ impl PollCq {
     }
 
     /// Sets when the device raises an event: after `count` completions or `usec` microseconds.
+    #[inline]
     pub fn modify(&self, count: u16, usec: u16) {
         // SAFETY: A live queue.
         unsafe { bindings::trace_cq_modify(self.as_raw(), count, usec) };
@@ -222,12 +223,14 @@ impl PollCq {
     }
 
     /// Traces that an event is about to start the polling.
+    #[inline]
     pub fn trace_schedule(&self) {
         // SAFETY: A live queue.
         unsafe { bindings::trace_cq_schedule(self.as_raw()) }
     }
 
     /// Traces that polling goes on because of a missed event.
+    #[inline]
     pub fn trace_reschedule(&self) {
         // SAFETY: A live queue.
         unsafe { bindings::trace_cq_reschedule(self.as_raw()) }
@@ -269,6 +272,7 @@ impl PollCq {
     /// # Safety
     ///
     /// `cq` must be owned by the caller, without users, and is gone afterwards.
+    #[inline]
     unsafe fn free(cq: *mut bindings::ib_cq) -> bool {
         // SAFETY: Live by the contract.
         let this = unsafe { PollCq::from_raw(cq) };
@@ -326,6 +330,7 @@ impl OwnedCq {
 
     /// Takes the queue out of the resource lists, stops its polling, destroys and frees it. May
     /// sleep. Returns whether the driver did its part without an error.
+    #[inline]
     pub fn free(self) -> bool {
         // SAFETY: Owned by the type invariant, and gone with `self`.
         unsafe { PollCq::free(self.into_raw().as_ptr()) }
@@ -342,6 +347,7 @@ impl Deref for OwnedCq {
 }
 
 impl Drop for OwnedCq {
+    #[inline]
     fn drop(&mut self) {
         // SAFETY: Owned by the type invariant, and gone with `self`.
         unsafe { PollCq::free(self.0.as_ptr()) };
@@ -682,12 +688,14 @@ impl Drop for CqBuilder<'_> {
 }
 
 /// Traces a new queue.
+#[inline]
 pub fn trace_alloc(cq: &PollCq, entries: i32, vector: i32, context: bindings::ib_poll_context) {
     // SAFETY: A live queue.
     unsafe { bindings::trace_cq_alloc(cq.as_raw(), entries, vector, context) }
 }
 
 /// Traces a queue that could not be had.
+#[inline]
 pub fn trace_alloc_error(entries: i32, vector: i32, context: bindings::ib_poll_context, e: Error) {
     // SAFETY: Takes values only.
     unsafe { bindings::trace_cq_alloc_error(entries, vector, context, e.to_errno()) }

@@ -506,6 +506,7 @@ pub mod roce {
     }
 
     /// Lets events of network devices reach the GID tables of a device. May sleep.
+    #[inline]
     pub fn enable_updates(device: &Device) {
         // SAFETY: The device is valid.
         unsafe { bindings::ib_device_enable_gid_updates(device.as_raw()) }
@@ -513,6 +514,7 @@ pub mod roce {
 
     /// Keeps events of network devices away from the GID tables of a device; when this returns, no
     /// visit of the device is running. May sleep.
+    #[inline]
     pub fn disable_updates(device: &Device) {
         // SAFETY: The device is valid.
         unsafe { bindings::ib_device_disable_gid_updates(device.as_raw()) }

@@ -300,6 +300,7 @@ impl QpInitAttr {
     }
 
     /// Enlarges the request by what the RDMA READ/WRITE API needs on `device`.
+    #[inline]
     pub fn reserve_rdma_contexts(&mut self, device: &Device) {
         // SAFETY: Both are valid.
         unsafe { bindings::rdma_rw_init_qp(device.as_raw(), &mut self.0) };
@@ -664,24 +665,28 @@ impl Qp {
     }
 
     /// Fills the pools of the RDMA READ/WRITE API. May sleep.
+    #[inline]
     pub fn init_rw_pools(&self, attr: &mut QpInitAttr) -> Result {
         // SAFETY: Both are valid.
         to_result(unsafe { bindings::rdma_rw_init_mrs(self.as_raw(), &mut attr.0) })
     }
 
     /// Empties the pools of the RDMA READ/WRITE API. May sleep.
+    #[inline]
     pub fn cleanup_rw_pools(&self) {
         // SAFETY: The queue pair is valid and not used by its consumer any more.
         unsafe { bindings::rdma_rw_cleanup_mrs(self.as_raw()) };
     }
 
     /// Lets the port's counter mode bind a counter. Failures only mean that nothing is counted.
+    #[inline]
     pub fn bind_counter(&self, port: u32) {
         // SAFETY: The queue pair is valid.
         unsafe { bindings::rdma_counter_bind_qp_auto(self.as_raw(), port) };
     }
 
     /// Unbinds the counter, whatever the driver says.
+    #[inline]
     pub fn unbind_counter(&self) {
         // SAFETY: The queue pair is valid.
         unsafe { bindings::rdma_counter_unbind_qp(self.as_raw(), self.port(), true) };

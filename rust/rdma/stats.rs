@@ -91,6 +91,7 @@ impl HwStats {
     }
 
     /// The statistics of a port that has its directory in sysfs, if the driver has any.
+    #[inline]
     pub fn of_port(device: &Device, port: u32) -> Option<&HwStats> {
         // SAFETY: The device is valid; the set belongs to the directory of the port, which is
         // there as long as the device is registered.

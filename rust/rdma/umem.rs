@@ -197,6 +197,7 @@ impl Umem {
     /// # Safety
     ///
     /// The caller must own the region, and must not use it afterwards. `umem` must not be null.
+    #[inline]
     pub unsafe fn release(umem: *mut bindings::ib_umem) {
         // SAFETY: A live region by the contract.
         match unsafe { Umem::from_raw(umem) }.kind() {

@@ -22,6 +22,7 @@ pub enum Change {
 
 impl Port<'_> {
     /// Changes the GID of an IP address of a network device, for each type of the port.
+    #[inline]
     pub fn change_ip_gid(&self, change: Change, gid: &Gid, netdev: &NetDevice) {
         for gid_type in self.gid_types().iter() {
             let mut gid = *gid;
@@ -51,6 +52,7 @@ impl Port<'_> {
     }
 
     /// Changes the default GIDs of a network device, one for each type of `types`.
+    #[inline]
     pub fn change_default_gids(&self, change: Change, netdev: &NetDevice, types: GidTypes) {
         let mode = match change {
             Change::Add => bindings::ib_cache_gid_default_mode_IB_CACHE_GID_DEFAULT_MODE_SET,
@@ -69,6 +71,7 @@ impl Port<'_> {
     }
 
     /// Deletes all GIDs of a network device.
+    #[inline]
     pub fn delete_gids_of(&self, netdev: &NetDevice) {
         // SAFETY: Device, port and network device are valid.
         unsafe {

@@ -272,6 +272,58 @@ impl AhAttr {
         self.0.port_num = port;
     }
 
+    /// Service level.
+    pub fn service_level(&self) -> u8 {
+        self.0.sl
+    }
+
+    /// Limit of the rate, `IB_RATE_*`.
+    pub fn static_rate(&self) -> u8 {
+        self.0.static_rate
+    }
+
+    /// Traffic class of the global route.
+    pub fn traffic_class(&self) -> u8 {
+        self.0.grh.traffic_class
+    }
+
+    /// Hop limit of the global route.
+    pub fn hop_limit(&self) -> u8 {
+        self.0.grh.hop_limit
+    }
+
+    /// Destination LID, of a vector that has one; 0 otherwise.
+    pub fn dlid(&self) -> u32 {
+        // SAFETY: The family says which view of the union is valid.
+        unsafe {
+            match self.kind() {
+                AhType::Ib => self.0.__bindgen_anon_1.ib.dlid.into(),
+                AhType::Opa => self.0.__bindgen_anon_1.opa.dlid,
+                AhType::Roce | AhType::Undefined => 0,
+            }
+        }
+    }
+
+    /// Low bits of the source LID, of a vector that has them.
+    pub fn path_bits(&self) -> u8 {
+        // SAFETY: As above.
+        unsafe {
+            match self.kind() {
+                AhType::Ib => self.0.__bindgen_anon_1.ib.src_path_bits,
+                AhType::Opa => self.0.__bindgen_anon_1.opa.src_path_bits,
+                AhType::Roce | AhType::Undefined => 0,
+            }
+        }
+    }
+
+    /// Copies everything but the source GID, for a query: the reader gets no reference.
+    pub fn copy_from(&mut self, other: &Self) {
+        let sgid = self.0.grh.sgid_attr;
+        self.0 = other.0;
+        // INVARIANT: As before.
+        self.0.grh.sgid_attr = sgid;
+    }
+
     /// Sets the service level.
     pub fn set_service_level(&mut self, sl: u8) {
         self.0.sl = sl;

@@ -173,6 +173,17 @@ impl<'a> SgList<'a> {
 }
 
 impl SgList<'_> {
+    /// As C passes it: first entry, number of entries, place of the offset.
+    pub(crate) fn into_parts(
+        self,
+    ) -> (
+        *mut bindings::scatterlist,
+        kernel::ffi::c_int,
+        *mut kernel::ffi::c_uint,
+    ) {
+        (self.head, self.nents, self.offset)
+    }
+
     /// Bytes of the first entry that are left out.
     pub fn offset(&self) -> u32 {
         if self.offset.is_null() {

@@ -21,6 +21,10 @@ use crate::{
 use core::{ffi::c_void, ptr};
 use kernel::{bindings, error::to_result, ffi::c_int, prelude::*, sync::aref::ARef};
 
+mod attr;
+
+pub use attr::{transition, QpCap, QpState};
+
 c_object! {
     /// A queue pair, or a handle by which one more user of an XRC target shares it.
     pub struct Qp(ib_qp);
@@ -68,6 +72,16 @@ impl IndirectionTable {
 pub struct QpType(bindings::ib_qp_type);
 
 impl QpType {
+    /// Reliable connection.
+    pub const RC: Self = Self(bindings::ib_qp_type_IB_QPT_RC);
+    /// Unreliable connection.
+    pub const UC: Self = Self(bindings::ib_qp_type_IB_QPT_UC);
+    /// Subnet management, QP0.
+    pub const SMI: Self = Self(bindings::ib_qp_type_IB_QPT_SMI);
+    /// General services, QP1.
+    pub const GSI: Self = Self(bindings::ib_qp_type_IB_QPT_GSI);
+    /// XRC initiator: only sends.
+    pub const XRC_INI: Self = Self(bindings::ib_qp_type_IB_QPT_XRC_INI);
     /// Unreliable datagram.
     pub const UD: Self = Self(bindings::ib_qp_type_IB_QPT_UD);
     /// XRC target: only receives, for several initiators.
@@ -81,6 +95,16 @@ impl QpType {
     /// To the C constant.
     pub fn as_raw(self) -> bindings::ib_qp_type {
         self.0
+    }
+
+    /// Whether the queue pair sends datagrams, each with an address of its own.
+    pub fn is_datagram(self) -> bool {
+        matches!(
+            self.0,
+            bindings::ib_qp_type_IB_QPT_UD
+                | bindings::ib_qp_type_IB_QPT_GSI
+                | bindings::ib_qp_type_IB_QPT_SMI
+        )
     }
 
     /// Whether the queue pair is connected to one peer and has a path of its own.
@@ -112,6 +136,40 @@ impl AttrMask {
     pub const RQ_PSN: Self = Self(bindings::ib_qp_attr_mask_IB_QP_RQ_PSN);
     /// First sequence number to send.
     pub const SQ_PSN: Self = Self(bindings::ib_qp_attr_mask_IB_QP_SQ_PSN);
+    /// The state that the consumer believes the queue pair to be in.
+    pub const CUR_STATE: Self = Self(bindings::ib_qp_attr_mask_IB_QP_CUR_STATE);
+    /// Whether the end of SQD is told.
+    pub const EN_SQD_ASYNC_NOTIFY: Self = Self(bindings::ib_qp_attr_mask_IB_QP_EN_SQD_ASYNC_NOTIFY);
+    /// What peers may do.
+    pub const ACCESS_FLAGS: Self = Self(bindings::ib_qp_attr_mask_IB_QP_ACCESS_FLAGS);
+    /// The partition.
+    pub const PKEY_INDEX: Self = Self(bindings::ib_qp_attr_mask_IB_QP_PKEY_INDEX);
+    /// The queue key.
+    pub const QKEY: Self = Self(bindings::ib_qp_attr_mask_IB_QP_QKEY);
+    /// The MTU of the path.
+    pub const PATH_MTU: Self = Self(bindings::ib_qp_attr_mask_IB_QP_PATH_MTU);
+    /// The timeout of an acknowledgement.
+    pub const TIMEOUT: Self = Self(bindings::ib_qp_attr_mask_IB_QP_TIMEOUT);
+    /// The number of retries.
+    pub const RETRY_CNT: Self = Self(bindings::ib_qp_attr_mask_IB_QP_RETRY_CNT);
+    /// The number of retries while the peer is not ready.
+    pub const RNR_RETRY: Self = Self(bindings::ib_qp_attr_mask_IB_QP_RNR_RETRY);
+    /// The number of outstanding reads and atomics.
+    pub const MAX_QP_RD_ATOMIC: Self = Self(bindings::ib_qp_attr_mask_IB_QP_MAX_QP_RD_ATOMIC);
+    /// The number of outstanding reads and atomics of the peer.
+    pub const MAX_DEST_RD_ATOMIC: Self = Self(bindings::ib_qp_attr_mask_IB_QP_MAX_DEST_RD_ATOMIC);
+    /// How long a peer waits that found no receive request.
+    pub const MIN_RNR_TIMER: Self = Self(bindings::ib_qp_attr_mask_IB_QP_MIN_RNR_TIMER);
+    /// The state of path migration.
+    pub const PATH_MIG_STATE: Self = Self(bindings::ib_qp_attr_mask_IB_QP_PATH_MIG_STATE);
+    /// The sizes.
+    pub const CAP: Self = Self(bindings::ib_qp_attr_mask_IB_QP_CAP);
+    /// The queue pair of the peer.
+    pub const DEST_QPN: Self = Self(bindings::ib_qp_attr_mask_IB_QP_DEST_QPN);
+    /// The rate limit.
+    pub const RATE_LIMIT: Self = Self(bindings::ib_qp_attr_mask_IB_QP_RATE_LIMIT);
+    /// What every provider knows.
+    pub const STANDARD: Self = Self(bindings::ib_qp_attr_mask_IB_QP_ATTR_STANDARD_BITS);
 
     /// From the bits of a C caller.
     pub fn from_bits(bits: c_int) -> Self {

@@ -53,6 +53,7 @@ pub mod pin_once;
 pub mod poll_cq;
 pub mod port;
 pub mod printk;
+pub mod provider;
 pub mod qp;
 pub mod rate;
 pub mod ratelimit;

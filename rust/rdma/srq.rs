@@ -61,6 +61,21 @@ impl SrqInitAttr {
         unsafe { &mut *ptr.cast() }
     }
 
+    /// The sizes that are asked for.
+    pub fn attr(&self) -> SrqAttr {
+        self.0.attr
+    }
+
+    /// Sets the sizes, those that the consumer gets.
+    pub fn set_attr(&mut self, attr: SrqAttr) {
+        self.0.attr = attr;
+    }
+
+    /// `IB_SRQT_*`.
+    pub fn kind(&self) -> bindings::ib_srq_type {
+        self.0.srq_type
+    }
+
     /// Whether this kind of queue has a completion queue of its own: XRC and tag matching.
     pub fn has_cq(&self) -> bool {
         srq_type_has_cq(self.0.srq_type)

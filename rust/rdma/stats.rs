@@ -46,7 +46,18 @@ pub fn jiffies_to_msecs(ticks: Jiffies) -> u64 {
 #[repr(transparent)]
 pub struct StatDesc(bindings::rdma_stat_desc);
 
+// SAFETY: Only constants, see the invariant; `priv` is not used.
+unsafe impl Sync for StatDesc {}
+
 impl StatDesc {
+    /// A counter that always runs.
+    pub const fn new(name: &'static CStr) -> Self {
+        let mut desc: bindings::rdma_stat_desc = pin_init::zeroed();
+        desc.name = name.as_ptr().cast();
+        // INVARIANT: A constant of the driver's module.
+        Self(desc)
+    }
+
     /// The name.
     pub fn name(&self) -> &'static CStr {
         // SAFETY: By the type invariant.
@@ -135,6 +146,14 @@ impl HwStats {
     pub fn value(&self, index: usize) -> Option<u64> {
         // SAFETY: The slot is inside the set.
         self.slot(index).map(|slot| unsafe { slot.read_volatile() })
+    }
+
+    /// Sets a value. The caller serialises changes.
+    pub fn set(&self, index: usize, value: u64) {
+        if let Some(slot) = self.slot(index) {
+            // SAFETY: The slot is inside the set.
+            unsafe { slot.write_volatile(value) }
+        }
     }
 
     /// Adds to a value. The caller serialises changes.

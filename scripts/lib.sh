@@ -6,6 +6,8 @@
 #   tree       holds linux-source/ and build/ (appears as /kernel in the rootfs)
 #   image      vmlinuz, config and lib/modules of the distribution's kernel
 #   vmroot     the VM's root file system moddir     where the build leaves *.ko
+#   debug      the debug kernel: vmlinuz, root/lib/modules, build/ (/debug in the rootfs)
+#   dkrel      its release               dmoddir    where the build for it leaves *.ko
 
 top=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 cache=${CACHE_DIR:-${HOME:-/root}/.cache/ib-core-rust}
@@ -37,3 +39,10 @@ vmroot_key=$( { echo "$rootfs_key"; cat "$top/scripts/mkvmroot" "$top/scripts/vm
 	sha256sum | cut -c1-10)
 vmroot=$cache/vmroot-$krel-$vmroot_key.erofs
 moddir=$top/build/$krel
+
+debug_fragments="$top/tests/kernel/base.config $top/tests/kernel/x86.config $top/tests/kernel/debug.config"
+# shellcheck disable=SC2086 # a list
+debug_key=$( { echo "1 $rootfs_key"; cat $debug_fragments; } | sha256sum | cut -c1-10)
+debug=$cache/debug-$krel-$debug_key
+dkrel=${krel%%+*}-debug
+dmoddir=$top/build/$dkrel

@@ -1,5 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
+# kernels: stock
 # timeout: 900
 # cores: rust
 # make install and make uninstall, on a machine that runs the kernel they are for.

@@ -9,6 +9,10 @@ OUT=${OUT:-/out}
 LOG=$OUT/log
 mkdir -p "$LOG"
 
+# An emulated kernel with all checkers takes so much longer.
+slower=1
+[ "${kernel:-stock}" = stock ] || slower=4
+
 result() { # STATUS NAME [DETAIL]
 	printf '%s %s:%s %s\n' "$1" "$SUITE" "$2" "$(printf %s "${3-}" | tr '\n\t' '  ' | cut -c1-200)"
 	printf '<6>test: %s %s:%s\n' "$1" "$SUITE" "$2" > /dev/kmsg
@@ -21,6 +25,7 @@ t() {
 	local name=$1 limit=120 log rc=0
 	shift
 	if [ "$1" = -T ]; then limit=$2; shift 2; fi
+	limit=$((limit * slower))
 	log=$(log_of "$name")
 	printf '$ %s\n' "$*" > "$log"
 	printf '<6>test: start %s:%s\n' "$SUITE" "$name" > /dev/kmsg
@@ -43,6 +48,7 @@ pair() {
 	local name=$1 limit=60 log rc=0 src=0 pid
 	shift
 	if [ "$1" = -T ]; then limit=$2; shift 2; fi
+	limit=$((limit * slower))
 	log=$(log_of "$name")
 	printf 'server$ %s\nclient$ %s\n' "$1" "$2" > "$log"
 	printf '<6>test: start %s:%s\n' "$SUITE" "$name" > /dev/kmsg

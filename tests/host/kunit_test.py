@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0
+"""scripts/kunit: joining results, counting cases, judging the controls."""
+import importlib.machinery
+import importlib.util
+import os
+import unittest
+
+import ktapcat
+
+SCRIPTS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../scripts")
+
+
+def load(name):
+    loader = importlib.machinery.SourceFileLoader(name, f"{SCRIPTS}/{name}")
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
+    loader.exec_module(module)
+    return module
+
+
+ONE = """KTAP version 1
+1..1
+    KTAP version 1
+    # Subtest: one
+    1..3
+    ok 1 a
+    not ok 2 b
+    ok 3 c # SKIP not here
+not ok 1 one
+"""
+TWO = """KTAP version 1
+1..1
+    KTAP version 1
+    # Subtest: two
+    1..1
+    ok 1 a
+ok 1 two
+"""
+
+
+class Join(unittest.TestCase):
+    def test_numbers_follow_on(self):
+        lines = list(ktapcat.join([ONE, TWO]))
+        self.assertEqual(lines[:2], ["KTAP version 1", "1..2"])
+        self.assertIn("not ok 1 one", lines)
+        self.assertIn("ok 2 two", lines)
+
+    def test_inner_plans_stay(self):
+        self.assertIn("    1..3", ktapcat.join([ONE]))
+
+
+class Count(unittest.TestCase):
+    def test_cases(self):
+        self.assertEqual(load("kunit").count([ONE, TWO]), {"pass": 2, "fail": 1, "skip": 1})
+
+
+class Controls(unittest.TestCase):
+    def setUp(self):
+        self.kunit = load("kunit")
+
+    def log(self, name, line):
+        return f"[ 1.0] control: begin {name}\n[ 1.0] {line}\n[ 1.0] control: end {name}\n"
+
+    def test_report_between_the_marks(self):
+        log = self.log("rust_use_after_free", "BUG: KASAN: slab-use-after-free in x+0x1/0x2")
+        self.assertTrue(self.kunit.detected(log)["rust_use_after_free"])
+
+    def test_report_of_another_control(self):
+        log = self.log("rust_use_after_free", "nothing")
+        log += self.log("c_use_after_free", "BUG: KASAN: slab-use-after-free in x+0x1/0x2")
+        table = self.kunit.detected(log)
+        self.assertFalse(table["rust_use_after_free"])
+        self.assertTrue(table["c_use_after_free"])
+
+    def test_leak_by_module(self):
+        log = "[ 9.0] kmemleak:     leak+0x3c/0x60 [control_c]\n"
+        table = self.kunit.detected(log)
+        self.assertTrue(table["c_leak"])
+        self.assertFalse(table["rust_leak"])
+
+    def test_nothing_is_detected_in_an_empty_log(self):
+        self.assertFalse(any(self.kunit.detected("").values()))
+
+
+if __name__ == "__main__":
+    unittest.main()

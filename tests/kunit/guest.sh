@@ -1,0 +1,56 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# guest.sh MODULE...: runs in the VM. Loads each module, keeps the results of
+# the KUnit suites in it as /out/results/MODULE/SUITE, unloads everything again.
+# An argument "control" among them: the deliberate bugs, see scripts/kunit.
+K=/sys/kernel/debug/kunit
+TESTS=$(dirname "$0")
+rc=0
+
+say() {
+	printf '%s\n' "$*"
+	printf '<6>kunit: %s\n' "$*" > /dev/kmsg
+}
+
+# The results of the suites that are new in debugfs.
+collect() { # MODULE
+	local suite
+	mkdir -p "/out/results/$1"
+	for suite in "$K"/*/; do
+		suite=$(basename "$suite")
+		[ -e "$K/$suite/results" ] || continue
+		[ -n "$(find /out/results -name "$suite")" ] || cat "$K/$suite/results" > "/out/results/$1/$suite"
+	done
+}
+
+for m; do
+	say "load $m"
+	for d in "$TESTS"/*/; do
+		# What a module's suites need in the VM: devices, namespaces.
+		[ -x "${d}prepare.sh" ] && grep -qw "$m\.o" "${d}module.mk" || continue
+		"${d}prepare.sh" > "/out/prepare-$m.txt" 2>&1 || {
+			say "FAIL prepare $m: $(tail -n 1 "/out/prepare-$m.txt")"
+			rc=1
+		}
+	done
+	if ! modprobe "$m" 2> /tmp/err; then
+		say "FAIL load $m: $(cat /tmp/err)"
+		rc=1
+		continue
+	fi
+	collect "$m"
+done
+
+# Users first; a module that cannot go again has a reference leak.
+for _ in 1 2 3 4 5 6 7 8; do
+	awk '$1 !~ /^(virtio|9p|overlay)/ && $3 == 0 { print $1 }' /proc/modules | while read -r m; do
+		timeout 60 rmmod "$m" 2> /tmp/err || grep -v 'in use' /tmp/err
+	done
+	[ -s /proc/modules ] || break
+	sleep 0.3
+done
+while read -r m _ n by _; do
+	say "FAIL unload $m: used $n times by $by"
+	rc=1
+done < /proc/modules
+exit $rc

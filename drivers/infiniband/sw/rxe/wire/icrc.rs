@@ -90,19 +90,34 @@ impl Icrc {
     }
 }
 
+/// The CRC for hosts without a kernel.
 #[cfg(test)]
-pub(crate) mod host {
-    /// The CRC bit by bit, for tests on a host.
-    pub(crate) struct BitCrc;
+pub(crate) struct TableCrc;
 
-    impl super::Crc32 for BitCrc {
-        fn update(crc: u32, bytes: &[u8]) -> u32 {
-            bytes.iter().fold(crc, |crc, byte| {
-                (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
-                    let carry = crc & 1 != 0;
-                    crc >> 1 ^ if carry { 0xedb8_8320 } else { 0 }
-                })
-            })
+#[cfg(test)]
+impl TableCrc {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut i = 0;
+        while i < 256 {
+            let mut crc = i as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                crc = (crc >> 1) ^ if crc & 1 != 0 { 0xedb8_8320 } else { 0 };
+                bit += 1;
+            }
+            table[i] = crc;
+            i += 1;
         }
+        table
+    };
+}
+
+#[cfg(test)]
+impl Crc32 for TableCrc {
+    fn update(crc: u32, bytes: &[u8]) -> u32 {
+        bytes.iter().fold(crc, |crc, byte| {
+            (crc >> 8) ^ Self::TABLE[usize::from(crc as u8 ^ byte)]
+        })
     }
 }

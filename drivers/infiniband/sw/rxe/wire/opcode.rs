@@ -193,7 +193,7 @@ impl Headers {
 }
 
 /// What a packet with an operation looks like.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
     /// The operation.
     pub(crate) op: Op,
@@ -236,7 +236,7 @@ const UD: (bool, bool) = (true, true);
 
 /// All operations, in the order of their codes.
 #[rustfmt::skip]
-pub(crate) const TABLE: [Row; 25] = {
+pub(crate) static TABLE: [Row; 25] = {
     use Direction::{Request, Response};
     use Place::{First, Last, Middle, Only};
     use Payload::{Any, Eight, Empty, Mtu, Some};
@@ -274,15 +274,15 @@ pub(crate) const TABLE: [Row; 25] = {
 ///
 /// # Invariants
 ///
-/// The service knows the operation, and `row` is the operation's place in [`TABLE`].
+/// The service knows the operation of the row, which is one of [`TABLE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Opcode {
     service: Service,
-    row: u8,
+    row: &'static Row,
 }
 
 /// Place in [`TABLE`] by the five bits of an operation; none is 0xff.
-const PLACES: [u8; 32] = {
+static PLACES: [u8; 32] = {
     let mut places = [0xff; 32];
     let mut i = 0;
     while i < TABLE.len() {
@@ -294,33 +294,22 @@ const PLACES: [u8; 32] = {
 
 impl Opcode {
     /// A service's form of an operation, if it has one.
-    pub(crate) const fn new(service: Service, op: Op) -> Option<Self> {
+    pub(crate) fn new(service: Service, op: Op) -> Option<Self> {
         Self::from_byte(service.base() | op as u8)
     }
 
     /// From the byte in a packet.
-    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
-        let Some(service) = Service::from_opcode(byte) else {
-            return None;
-        };
-        let place = PLACES[(byte & 0x1f) as usize];
-        if place as usize >= TABLE.len() {
-            return None;
-        }
-        let row = &TABLE[place as usize];
+    pub(crate) fn from_byte(byte: u8) -> Option<Self> {
+        let service = Service::from_opcode(byte)?;
+        let place = PLACES.get(usize::from(byte & 0x1f))?;
+        let row = TABLE.get(usize::from(*place))?;
         let known = match service {
             Service::Rc | Service::Xrc => true,
             Service::Uc => row.uc,
             Service::Ud => row.ud,
         };
-        if !known {
-            return None;
-        }
-        // INVARIANT: Both were just checked.
-        Some(Self {
-            service,
-            row: place,
-        })
+        // INVARIANT: The row is of the table, and the service knows it.
+        known.then_some(Self { service, row })
     }
 
     /// The byte in a packet.
@@ -335,19 +324,17 @@ impl Opcode {
 
     /// What the packet looks like.
     pub(crate) const fn row(self) -> &'static Row {
-        const ROWS: &[Row; 25] = &TABLE;
-        // By the type invariant `row` is inside.
-        &ROWS[self.row as usize]
+        self.row
     }
 
     /// The operation.
     pub(crate) const fn op(self) -> Op {
-        self.row().op
+        self.row.op
     }
 
     /// Whether a requester sends it.
     pub(crate) const fn is_request(self) -> bool {
-        matches!(self.row().direction, Direction::Request)
+        matches!(self.row.direction, Direction::Request)
     }
 
     /// Headers after the base header, with those that the service adds.

@@ -24,4 +24,6 @@ pub(crate) mod recv;
 pub(crate) mod run;
 pub(crate) mod send;
 pub(crate) mod state;
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+pub(crate) mod testing;
 pub(crate) mod wr;

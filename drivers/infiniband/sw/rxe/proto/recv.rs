@@ -10,6 +10,8 @@
 mod execute;
 mod reply;
 mod resource;
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+mod tests;
 mod unreliable;
 
 use super::attrs::{Allowed, RecvAttrs, Transport};

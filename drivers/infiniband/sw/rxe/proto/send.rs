@@ -13,6 +13,8 @@
 
 mod completer;
 mod requester;
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+mod tests;
 mod window;
 
 use super::attrs::{SendAttrs, Transport};

@@ -14,9 +14,12 @@
 #include <linux/hmm.h>
 #include <linux/hmm-dma.h>
 #include <linux/if_vlan.h>
+#include <linux/igmp.h>
 #include <linux/inetdevice.h>
+#include <linux/ioport.h>
 #include <linux/irq_poll.h>
 #include <linux/kref.h>
+#include <linux/libnvdimm.h>
 #include <linux/mmu_notifier.h>
 #include <linux/netdevice.h>
 #include <linux/netlink.h>
@@ -34,6 +37,7 @@
 #include <linux/sysfs.h>
 #include <linux/udp.h>
 #include <linux/utsname.h>
+#include <linux/vmalloc.h>
 #include <linux/workqueue.h>
 #include <linux/xarray.h>
 #include <net/addrconf.h>

@@ -14,3 +14,8 @@ __rust_helper void rust_helper_skb_set_transport_header(struct sk_buff *skb, int
 {
 	skb_set_transport_header(skb, offset);
 }
+
+__rust_helper struct in_device *rust_helper_rdma_in_dev_get_rtnl(const struct net_device *dev)
+{
+	return __in_dev_get_rtnl(dev);
+}

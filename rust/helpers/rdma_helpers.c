@@ -17,6 +17,7 @@
 #include "mad.c"
 #include "net.c"
 #include "netlink.c"
+#include "region.c"
 #include "restrack.c"
 #include "rw.c"
 #include "sa.c"

@@ -13,6 +13,16 @@ __rust_helper void rust_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned
 	spin_unlock_irqrestore(lock, flags);
 }
 
+__rust_helper void rust_helper_rdma_local_bh_disable(void)
+{
+	local_bh_disable();
+}
+
+__rust_helper void rust_helper_rdma_local_bh_enable(void)
+{
+	local_bh_enable();
+}
+
 __rust_helper void rust_helper_spin_lock_bh(spinlock_t *lock)
 {
 	spin_lock_bh(lock);
@@ -151,6 +161,24 @@ __rust_helper gfp_t rust_helper_xa_flags_alloc(void)
 __rust_helper gfp_t rust_helper_xa_flags_alloc1(void)
 {
 	return XA_FLAGS_ALLOC1;
+}
+
+__rust_helper gfp_t rust_helper_xa_flags_alloc_irq(void)
+{
+	return XA_FLAGS_ALLOC | XA_FLAGS_LOCK_IRQ;
+}
+
+__rust_helper unsigned long rust_helper_xa_lock_irqsave(struct xarray *xa)
+{
+	unsigned long flags;
+
+	xa_lock_irqsave(xa, flags);
+	return flags;
+}
+
+__rust_helper void rust_helper_xa_unlock_irqrestore(struct xarray *xa, unsigned long flags)
+{
+	xa_unlock_irqrestore(xa, flags);
 }
 
 __rust_helper xa_mark_t rust_helper_xa_mark(unsigned int n)

@@ -64,6 +64,36 @@ impl GrabbedMm {
     pub(crate) fn into_raw(self) -> *mut bindings::mm_struct {
         ManuallyDrop::new(self).0.as_ptr()
     }
+
+    /// The address space, if it is still alive.
+    pub fn live(&self) -> Option<LiveMm> {
+        // SAFETY: The object is valid.
+        let alive = unsafe { bindings::mmget_not_zero(self.0.as_ptr()) };
+        // INVARIANT: The reference was just taken. Made only then: dropping it gives it back.
+        alive.then(|| LiveMm(self.0))
+    }
+}
+
+/// An address space that is kept alive, `mmget`.
+///
+/// # Invariants
+///
+/// Owns one `mm_users` reference.
+pub struct LiveMm(NonNull<bindings::mm_struct>);
+
+impl LiveMm {
+    /// The C structure.
+    pub(crate) fn as_raw(&self) -> *mut bindings::mm_struct {
+        self.0.as_ptr()
+    }
+}
+
+impl Drop for LiveMm {
+    fn drop(&mut self) {
+        // SAFETY: The reference is owned by the type invariant. The last user must not tear the
+        // address space down here, where its owner may not expect it.
+        unsafe { bindings::mmput_async(self.0.as_ptr()) }
+    }
 }
 
 impl Drop for GrabbedMm {

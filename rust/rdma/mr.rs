@@ -22,7 +22,7 @@ c_object! {
 }
 
 /// Rights of a memory region (`IB_ACCESS_*`).
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access(u32);
 
 impl Access {
@@ -34,8 +34,20 @@ impl Access {
     pub const REMOTE_READ: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_READ);
     /// Writes by peers.
     pub const REMOTE_WRITE: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE);
+    /// Atomic operations by peers.
+    pub const REMOTE_ATOMIC: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC);
+    /// Windows may be bound to the region.
+    pub const MW_BIND: Self = Self(bindings::ib_access_flags_IB_ACCESS_MW_BIND);
+    /// Addresses count from the start of the region.
+    pub const ZERO_BASED: Self = Self(bindings::ib_access_flags_IB_ZERO_BASED);
     /// Pages are not pinned but faulted in.
     pub const ON_DEMAND: Self = Self(bindings::ib_access_flags_IB_ACCESS_ON_DEMAND);
+    /// Peers may flush to global visibility.
+    pub const FLUSH_GLOBAL: Self = Self(bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL);
+    /// Peers may flush to persistence.
+    pub const FLUSH_PERSISTENT: Self = Self(bindings::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT);
+    /// Wishes, which a device may ignore.
+    pub const OPTIONAL: Self = Self(bindings::ib_access_flags_IB_ACCESS_OPTIONAL);
 
     /// Takes the bits of a consumer.
     pub fn from_bits(bits: kernel::ffi::c_int) -> Self {
@@ -48,8 +60,23 @@ impl Access {
     }
 
     /// Whether all bits of `other` are set.
-    pub fn contains(self, other: Self) -> bool {
+    pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
+    }
+
+    /// Whether any bit of `other` is set.
+    pub const fn intersects(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    /// The bits of both.
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// The bits that `other` does not have.
+    pub const fn without(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
     }
 }
 

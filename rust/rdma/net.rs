@@ -3,6 +3,7 @@
 //! What the core needs of the network stack.
 
 pub mod frame;
+pub mod membership;
 pub mod netdev;
 pub mod netevent;
 pub mod notifier;
@@ -10,3 +11,4 @@ pub mod route;
 pub mod rtnl;
 
 pub use netdev::NetDevice;
+pub use rtnl::Rtnl;

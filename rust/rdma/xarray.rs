@@ -50,6 +50,8 @@ pub enum Kind {
     Alloc,
     /// Ids from 1.
     Alloc1,
+    /// Ids from 0, and entries are only stored and removed with interrupts disabled.
+    AllocIrq,
 }
 
 /// An XArray of `*mut T`.
@@ -92,6 +94,7 @@ impl<T> Xa<T> {
                 Kind::Plain => 0,
                 Kind::Alloc => bindings::xa_flags_alloc(),
                 Kind::Alloc1 => bindings::xa_flags_alloc1(),
+                Kind::AllocIrq => bindings::xa_flags_alloc_irq(),
             }
         };
         // SAFETY: Promised by the caller.
@@ -210,6 +213,59 @@ impl<T> Xa<T> {
             to_result(ret)?;
         }
         Ok(id)
+    }
+
+    /// Calls `f` under the lock of the array, with interrupts disabled.
+    fn locked_irq<R>(&self, f: impl FnOnce() -> R) -> R {
+        // SAFETY: The array is initialised by the type invariant.
+        let flags = unsafe { bindings::xa_lock_irqsave(self.raw()) };
+        let result = f();
+        // SAFETY: Locked above.
+        unsafe { bindings::xa_unlock_irqrestore(self.raw(), flags) };
+        result
+    }
+
+    /// Reserves the lowest free id of `min..=max` of an array of [`Kind::AllocIrq`], in any context
+    /// that `gfp` is for; `EBUSY` when full.
+    pub fn alloc_irqsave(&self, min: u32, max: u32, gfp: Gfp) -> Result<u32> {
+        let mut id = 0;
+        let limit = bindings::xa_limit { max, min };
+        // SAFETY: The array is initialised by the type invariant and locked; `id` is valid. The
+        // lock is dropped for an allocation that may sleep, in the way that the array's kind asks.
+        to_result(self.locked_irq(|| unsafe {
+            bindings::__xa_alloc(
+                self.raw(),
+                &mut id,
+                core::ptr::null_mut(),
+                limit,
+                gfp.as_raw(),
+            )
+        }))?;
+        Ok(id)
+    }
+
+    /// Stores an entry at an index that is reserved or has an entry, and returns what was there. For
+    /// arrays of [`Kind::AllocIrq`], in any context; needs no memory.
+    pub fn store_reserved(&self, index: usize, entry: NonNull<T>) -> Option<NonNull<T>> {
+        // SAFETY: The array is initialised by the type invariant and locked.
+        NonNull::new(self.locked_irq(|| unsafe {
+            bindings::__xa_store(
+                self.raw(),
+                index,
+                entry.as_ptr().cast(),
+                Gfp::ATOMIC.as_raw(),
+            )
+            .cast()
+        }))
+    }
+
+    /// As [`Xa::erase`], for arrays of [`Kind::AllocIrq`], in any context.
+    pub fn erase_irqsave(&self, index: usize) -> Option<NonNull<T>> {
+        let old = self.locked_irq(|| {
+            // SAFETY: The array is initialised by the type invariant and locked.
+            unsafe { bindings::__xa_erase(self.raw(), index) }
+        });
+        NonNull::new(old.cast())
     }
 
     /// The first entry with `mark` at `from` or later, with its index.

@@ -165,6 +165,12 @@ pub struct Route {
 #[repr(transparent)]
 pub struct AhAttr(bindings::rdma_ah_attr);
 
+// SAFETY: The source GID is counted and may be released by any task; the rest is plain data.
+unsafe impl Send for AhAttr {}
+
+// SAFETY: Shared access only reads.
+unsafe impl Sync for AhAttr {}
+
 impl AhAttr {
     /// Views a vector of C.
     ///

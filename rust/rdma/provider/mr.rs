@@ -7,7 +7,10 @@ use super::{
     object::{new_object, provided_object},
     Driver, Pd, Sge, Udata,
 };
-use crate::mr::{self, Access, MrKind, SgList};
+use crate::{
+    cpu_memory::{KernelMemory, PageAddr},
+    mr::{self, Access, MrKind, SgList},
+};
 use core::{mem::MaybeUninit, ptr};
 use kernel::{
     bindings,
@@ -90,8 +93,14 @@ impl<D: Driver> Mr<D> {
 /// Operations of memory regions.
 #[vtable]
 pub trait MrOps<D: Driver>: Sized + Send + Sync + 'static {
-    /// A region of all DMA memory. May sleep.
-    fn dma(_pd: &Pd<D>, _mr: NewMr<'_>, _access: Access) -> impl PinInit<Self, Error> {
+    /// A region of all DMA memory. A driver that copies by itself reaches it through `memory`. May
+    /// sleep.
+    fn dma(
+        _pd: &Pd<D>,
+        _mr: NewMr<'_>,
+        _access: Access,
+        _memory: KernelMemory,
+    ) -> impl PinInit<Self, Error> {
         Err::<Self, Error>(EOPNOTSUPP)
     }
 
@@ -146,7 +155,7 @@ pub trait MrOps<D: Driver>: Sized + Send + Sync + 'static {
     }
 
     /// Appends a page to the region. Called by [`Mr::map_pages`]. `ENOMEM` if it is full.
-    fn set_page(_this: &Mr<D>, _address: u64) -> Result {
+    fn set_page(_this: &Mr<D>, _page: PageAddr) -> Result {
         Err(ENOMEM)
     }
 
@@ -169,7 +178,10 @@ pub trait MrOps<D: Driver>: Sized + Send + Sync + 'static {
 /// `mr` is a region of the driver.
 unsafe extern "C" fn set_page<D: Driver>(mr: *mut bindings::ib_mr, address: u64) -> c_int {
     // SAFETY: By the contract of this function.
-    match D::Mr::set_page(unsafe { Mr::from_raw(mr) }, address) {
+    let this = unsafe { Mr::from_raw(mr) };
+    // SAFETY: The address comes from the list of a consumer that maps it.
+    let page = unsafe { PageAddr::from_dma(address) };
+    match D::Mr::set_page(this, page) {
         Ok(()) => 0,
         Err(e) => e.to_errno(),
     }
@@ -214,10 +226,11 @@ pub(super) unsafe extern "C" fn get_dma_mr<D: Driver>(
     access: c_int,
 ) -> *mut bindings::ib_mr {
     let access = Access::from_bits(access);
-    // SAFETY: By the contract of the operation.
+    // SAFETY: By the contract of the operation: whoever gets the keys of such a region may use all
+    // memory.
     unsafe {
         make::<D, _>(pd, Udata::from_raw(ptr::null_mut()), |pd, mr| {
-            D::Mr::dma(pd, mr, access)
+            D::Mr::dma(pd, mr, access, KernelMemory::new())
         })
     }
 }

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The numbers of objects, and the tables of all objects of a device that are found by number.
+
+use crate::{
+    ah::AhCore,
+    mem::Memory, //
+};
+use kernel::{
+    prelude::*,
+    sync::Arc, //
+};
+pub(crate) use rdma::id_table::{
+    IdTable,
+    Published,
+    Reservation, //
+};
+
+/// Number of the queue pair for management, of which a port has one.
+pub(crate) const GSI_QPN: u32 = 1;
+/// Numbers of the other queue pairs: from 16 to 2^20.
+pub(crate) const QPN_FIRST: u32 = 16;
+/// As [`QPN_FIRST`].
+pub(crate) const QPN_LAST: u32 = 1 << 20;
+/// Numbers of shared receive queues.
+pub(crate) const SRQ_FIRST: u32 = 0x2_0001;
+/// As [`SRQ_FIRST`].
+pub(crate) const SRQ_LAST: u32 = 1 << 20;
+/// Numbers of address handles; 0 stands for none.
+pub(crate) const AH_FIRST: u32 = 1;
+/// As [`AH_FIRST`].
+pub(crate) const AH_LAST: u32 = (1 << 15) - 1;
+
+/// A table of queue pairs. [`GSI_QPN`] is taken with [`IdTable::reserve_at`].
+pub(crate) fn queue_pairs<T: Send + Sync>() -> Result<Arc<IdTable<T>>> {
+    IdTable::new(QPN_FIRST..=QPN_LAST)
+}
+
+/// The objects of a device, apart from queue pairs.
+pub(crate) struct Tables {
+    /// Regions and windows.
+    pub(crate) memory: Memory,
+    /// Address handles.
+    pub(crate) ahs: Arc<IdTable<AhCore>>,
+    /// Numbers of shared receive queues; nobody looks them up.
+    pub(crate) srqs: Arc<IdTable<()>>,
+}
+
+impl Tables {
+    /// All empty. May sleep.
+    pub(crate) fn new() -> Result<Self> {
+        Ok(Self {
+            memory: Memory::new()?,
+            ahs: IdTable::new(AH_FIRST..=AH_LAST)?,
+            srqs: IdTable::new(SRQ_FIRST..=SRQ_LAST)?,
+        })
+    }
+}

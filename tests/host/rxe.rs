@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Soft-RoCE's wire format and state machines on the host: their own unit tests, two queue pairs
-//! over a network that loses, repeats, reorders and damages packets, and random input. Everything is repeatable; the seed is in the message of a
+//! Soft-RoCE's wire format and state machines on the host: their own unit tests, packets captured
+//! from the kernel's driver, two queue pairs over a network that loses, repeats, reorders and
+//! damages packets, and hostile input. Everything is repeatable; the seed is in the message of a
 //! failure. Build and run:
 //! `rustc --test -O -C debug-assertions -C overflow-checks --edition 2021 tests/host/rxe.rs &&
-//! ./rxe`. RXE_FUZZ sets the number of random packets.
+//! ./rxe`. RXE_FUZZ sets the number of hostile packets.
 
 #![allow(dead_code, unexpected_cfgs)]
 
@@ -23,3 +24,5 @@ mod random;
 mod sim;
 #[path = "rxe/traffic.rs"]
 mod traffic;
+#[path = "rxe/vectors.rs"]
+mod vectors;

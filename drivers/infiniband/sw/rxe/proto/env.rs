@@ -103,8 +103,7 @@ pub(crate) trait SendEnv {
     fn fetch(&mut self) -> Option<SendWqe<Self::Local>>;
 
     /// Whether [`fetch`](Self::fetch) would give a request now. It may be stale: the answer only
-    /// decides whether the last packet asks for an acknowledgement, and how soon `run` is worth
-    /// calling again.
+    /// decides whether `run` is worth calling again, which the poster of a request does anyway.
     fn has_more(&mut self) -> bool;
 
     /// Sends packets of one message: for each segment its headers, the bytes

@@ -300,3 +300,142 @@ impl Run {
         }
     }
 }
+
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::prelude::kunit_tests(rust_rxe_run))]
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+mod tests {
+    use super::*;
+    use crate::wire::aeth::Syndrome;
+    use crate::wire::ext::{Imm, Key};
+    use crate::wire::psn::Msn;
+
+    const COMMON: Common = Common {
+        service: Service::Rc,
+        pkey: 0xffff,
+        dest_qp: 18,
+        deth: None,
+        xrc_srq: None,
+        mtu: 256,
+    };
+    const RETH: Reth = Reth {
+        va: 0x1000,
+        key: Key(9),
+        len: 1000,
+    };
+    const ACKS: AckRequests = AckRequests::EndAndEvery {
+        every: 64,
+        here: false,
+    };
+
+    fn run(content: Content, len: u32, first: u32, count: u32) -> Option<Run> {
+        Run::new(COMMON, content, len, first, count, Psn::new(0), true, ACKS)
+    }
+
+    #[test]
+    fn number_of_packets() {
+        for (len, packets) in [(0, 1), (1, 1), (256, 1), (257, 2), (1 << 31, 1 << 23)] {
+            assert_eq!(packets_of(len, 256), packets);
+            let whole = run(Content::Send(SendEnd::Plain), len, 0, u32::MAX);
+            assert_eq!(whole.map(|run| run.packets()), Some(packets));
+        }
+        // There is nothing after the last packet, and a run of no packets is none.
+        assert_eq!(run(Content::Send(SendEnd::Plain), 256, 1, 1), None);
+        assert_eq!(run(Content::Send(SendEnd::Plain), 256, 2, 1), None);
+        assert_eq!(run(Content::Send(SendEnd::Plain), 256, 0, 0), None);
+    }
+
+    #[test]
+    fn pieces_cover_the_message() {
+        for len in [0, 1, 255, 256, 257, 1000, 70 * 256] {
+            for count in [1, 2, 63, 64, 1000] {
+                let (mut number, mut offset) = (0, 0);
+                while let Some(run) = run(Content::Send(SendEnd::Plain), len, number, count) {
+                    for segment in run.segments() {
+                        assert_eq!(segment.offset, offset);
+                        offset += segment.len;
+                    }
+                    number += run.packets();
+                }
+                assert_eq!((offset, number), (len, packets_of(len, 256)));
+            }
+        }
+    }
+
+    #[test]
+    fn groups_of_equal_length() {
+        let groups = |content, len| {
+            let mut groups = [0; 4];
+            let Some(run) = run(content, len, 0, u32::MAX) else {
+                return groups;
+            };
+            let mut from = 0;
+            for group in &mut groups {
+                *group = run.uniform(from);
+                from += *group;
+            }
+            assert_eq!(from, run.packets());
+            groups
+        };
+        let imm = SendEnd::Imm(Imm([0; 4]));
+        let aeth = Aeth {
+            syndrome: Syndrome::ACK,
+            msn: Msn::new(0),
+        };
+        assert_eq!(
+            groups(Content::Send(SendEnd::Plain), 5 * 256 + 1),
+            [6, 0, 0, 0]
+        );
+        assert_eq!(groups(Content::Send(SendEnd::Plain), 1), [1, 0, 0, 0]);
+        assert_eq!(groups(Content::Send(imm), 5 * 256 + 1), [6, 0, 0, 0]);
+        // With its immediate data the last packet is longer than the others.
+        assert_eq!(groups(Content::Send(imm), 5 * 256), [4, 1, 0, 0]);
+        assert_eq!(groups(Content::Send(imm), 2 * 256), [1, 1, 0, 0]);
+        // The first packet is longer; the next may only follow it as the last of the group.
+        assert_eq!(
+            groups(Content::Write(RETH, WriteEnd::Plain), 2 * 256),
+            [2, 0, 0, 0]
+        );
+        assert_eq!(
+            groups(Content::Write(RETH, WriteEnd::Plain), 5 * 256),
+            [2, 3, 0, 0]
+        );
+        assert_eq!(groups(Content::ReadResponse(aeth), 5 * 256), [2, 2, 1, 0]);
+    }
+
+    #[test]
+    fn who_asks_for_an_acknowledgement() {
+        let asks = |run: Option<Run>| {
+            let mut asks = [0; 4];
+            let mut place = 0;
+            for (number, segment) in run.iter().flat_map(Run::segments).enumerate() {
+                if segment
+                    .headers
+                    .as_bytes()
+                    .get(8)
+                    .is_some_and(|byte| byte & 0x80 != 0)
+                {
+                    if let Some(slot) = asks.get_mut(place) {
+                        *slot = number;
+                    }
+                    place += 1;
+                }
+            }
+            (place, asks)
+        };
+        let content = Content::Send(SendEnd::Plain);
+        assert_eq!(
+            asks(run(content, 150 * 256, 0, 200)),
+            (3, [63, 127, 149, 0])
+        );
+        assert_eq!(asks(run(content, 150 * 256, 0, 100)), (1, [63, 0, 0, 0]));
+        let here = AckRequests::EndAndEvery {
+            every: 64,
+            here: true,
+        };
+        let ends = Run::new(COMMON, content, 150 * 256, 0, 100, Psn::new(0), false, here);
+        assert_eq!(asks(ends), (2, [63, 99, 0, 0]));
+        let never = AckRequests::Never;
+        let none = Run::new(COMMON, content, 1, 0, 1, Psn::new(0), false, never);
+        assert_eq!(asks(none).0, 0);
+    }
+}

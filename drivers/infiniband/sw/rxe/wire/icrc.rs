@@ -90,6 +90,53 @@ impl Icrc {
     }
 }
 
+/// RC FLUSH.
+const FLUSH: u8 = 0x1c;
+
+/// The CRC of a packet that is sent. `covered` is the packet from the base transport header to the
+/// padding. `None` if it is shorter than that header.
+///
+/// A FLUSH is special: all of Linux' drivers that know it take the transport headers a second time
+/// as its payload, which it does not have, and drop what the specification says. They are the ones
+/// to talk to, so it is sent as they expect it.
+pub(crate) fn of_packet<C: Crc32>(
+    network: NetworkHeader<'_>,
+    udp: &[u8; UDP_LEN],
+    covered: &[u8],
+) -> Option<[u8; 4]> {
+    let crc = by_specification::<C>(network, udp, covered)?;
+    Some(match covered.first() {
+        Some(&FLUSH) => crc.update::<C>(covered).finish(),
+        _ => crc.finish(),
+    })
+}
+
+/// Whether the CRC at the end of a received packet (from the base transport header on) is right.
+/// That of a FLUSH may be either of the two.
+pub(crate) fn check<C: Crc32>(
+    network: NetworkHeader<'_>,
+    udp: &[u8; UDP_LEN],
+    packet: &[u8],
+) -> bool {
+    let Some((covered, icrc)) = packet.split_last_chunk::<4>() else {
+        return false;
+    };
+    let Some(crc) = by_specification::<C>(network, udp, covered) else {
+        return false;
+    };
+    crc.finish() == *icrc
+        || (covered.first() == Some(&FLUSH) && crc.update::<C>(covered).finish() == *icrc)
+}
+
+fn by_specification<C: Crc32>(
+    network: NetworkHeader<'_>,
+    udp: &[u8; UDP_LEN],
+    covered: &[u8],
+) -> Option<Icrc> {
+    let (bth, rest) = covered.split_first_chunk::<BTH_LEN>()?;
+    Some(Icrc::start::<C>(network, udp, bth).update::<C>(rest))
+}
+
 /// The CRC for hosts without a kernel.
 #[cfg(test)]
 pub(crate) struct TableCrc;
@@ -119,5 +166,128 @@ impl Crc32 for TableCrc {
         bytes.iter().fold(crc, |crc, byte| {
             (crc >> 8) ^ Self::TABLE[usize::from(crc as u8 ^ byte)]
         })
+    }
+}
+
+#[cfg_attr(CONFIG_KUNIT = "y", kernel::prelude::kunit_tests(rust_rxe_icrc))]
+#[cfg(any(test, CONFIG_KUNIT = "y"))]
+mod tests {
+    use super::*;
+
+    /// The CRC bit by bit: slow, but a second opinion.
+    struct BitCrc;
+
+    impl Crc32 for BitCrc {
+        fn update(crc: u32, bytes: &[u8]) -> u32 {
+            bytes.iter().fold(crc, |crc, byte| {
+                (0..8).fold(crc ^ u32::from(*byte), |crc, _| {
+                    crc >> 1 ^ if crc & 1 != 0 { 0xedb8_8320 } else { 0 }
+                })
+            })
+        }
+    }
+
+    const IPV4: [u8; 20] = [
+        0x45, 0x20, 0x00, 0x34, 0xfa, 0xd2, 0x40, 0x00, 0x40, 0x11, 0x2b, 0xb2, 0x0a, 0x09, 0x00,
+        0x01, 0x0a, 0x09, 0x00, 0x02,
+    ];
+    const UDP: [u8; 8] = [0xc1, 0x21, 0x12, 0xb7, 0x00, 0x20, 0x00, 0x00];
+    /// RC SEND only, 5 bytes.
+    const BTH: [u8; 12] = [
+        0x04, 0x30, 0xff, 0xff, 0x00, 0x00, 0x00, 0x11, 0x80, 0xff, 0xff, 0xf2,
+    ];
+    const PAYLOAD: [u8; 8] = [0x00, 0x07, 0x0e, 0x15, 0x1c, 0x00, 0x00, 0x00];
+
+    #[test]
+    fn a_packet_of_ipv4() {
+        let start = Icrc::start::<BitCrc>(NetworkHeader::V4(&IPV4), &UDP, &BTH);
+        let whole = start.update::<BitCrc>(&PAYLOAD);
+        assert_eq!(whole.finish(), [0x97, 0x51, 0x0f, 0xec]);
+        // In pieces, as a copy loop does it.
+        let raw = BitCrc::update(start.raw(), &PAYLOAD[..3]);
+        let pieces = Icrc::from_raw(raw).update::<BitCrc>(&PAYLOAD[3..]);
+        assert_eq!(pieces, whole);
+    }
+
+    #[test]
+    fn what_routers_change_does_not_count() {
+        let before = Icrc::start::<BitCrc>(NetworkHeader::V4(&IPV4), &UDP, &BTH);
+        let (mut ip, mut udp, mut bth) = (IPV4, UDP, BTH);
+        for (place, byte) in ip.iter_mut().enumerate() {
+            if [1, 8, 10, 11].contains(&place) {
+                *byte ^= 0x5a;
+            }
+        }
+        udp[6] = 1;
+        bth[4] = 0xc0;
+        let after = Icrc::start::<BitCrc>(NetworkHeader::V4(&ip), &udp, &bth);
+        assert_eq!(before, after);
+        ip[19] ^= 1;
+        let other = Icrc::start::<BitCrc>(NetworkHeader::V4(&ip), &udp, &bth);
+        assert!(before != other);
+    }
+
+    #[test]
+    fn a_packet_of_ipv6() {
+        let mut ip = [0; 40];
+        ip[0] = 0x62;
+        ip[5] = 0x20;
+        ip[6] = 0x11;
+        ip[7] = 0x40;
+        for (place, last) in [(8, 1), (24, 2)] {
+            ip[place] = 0xfd;
+            ip[place + 3] = 0x09;
+            ip[place + 15] = last;
+        }
+        let udp = [0xe3, 0x41, 0x12, 0xb7, 0x00, 0x20, 0x00, 0x00];
+        let mut bth = BTH;
+        bth[7] = 0x17;
+        let crc = Icrc::start::<BitCrc>(NetworkHeader::V6(&ip), &udp, &bth);
+        let crc = crc.update::<BitCrc>(&PAYLOAD);
+        assert_eq!(crc.finish(), [0x60, 0x21, 0xff, 0x19]);
+        ip[1] = 0x7f;
+        ip[7] = 3;
+        let other = Icrc::start::<BitCrc>(NetworkHeader::V6(&ip), &udp, &bth);
+        assert_eq!(other.update::<BitCrc>(&PAYLOAD), crc);
+    }
+
+    #[test]
+    fn a_flush_may_have_either() {
+        let udp = [0xc1, 0x21, 0x12, 0xb7, 0x00, 0x2c, 0x00, 0x00];
+        let ip = [
+            0x45, 0x20, 0x00, 0x40, 0xcb, 0x61, 0x40, 0x00, 0x40, 0x11, 0x5b, 0x17, 0x0a, 0x09,
+            0x00, 0x01, 0x0a, 0x09, 0x00, 0x02,
+        ];
+        let ip = NetworkHeader::V4(&ip);
+        let mut packet = [
+            0x1c, 0x00, 0xff, 0xff, 0x00, 0x00, 0x00, 0x11, 0x80, 0x00, 0x00, 0x0b, // BTH
+            0x00, 0x00, 0x00, 0x01, // FETH
+            0x00, 0x00, 0x00, 0x00, 0x1b, 0x85, 0xb0, 0x40, 0x00, 0x00, 0x02, 0x32, 0x00, 0x00,
+            0x02, 0x00, // RETH
+            0xbc, 0x12, 0x27, 0xbc,
+        ];
+        let covered = &packet[..32];
+        assert_eq!(
+            of_packet::<BitCrc>(ip, &udp, covered),
+            Some([0xbc, 0x12, 0x27, 0xbc])
+        );
+        assert!(check::<BitCrc>(ip, &udp, &packet));
+        let plain = by_specification::<BitCrc>(ip, &udp, covered).map(Icrc::finish);
+        packet[32..].copy_from_slice(&plain.unwrap_or_default());
+        assert!(check::<BitCrc>(ip, &udp, &packet));
+        packet[31] ^= 1;
+        assert!(!check::<BitCrc>(ip, &udp, &packet));
+        assert!(!check::<BitCrc>(ip, &udp, &packet[..15]));
+        // Of others only one is right.
+        packet[0] = 0x0c;
+        let twice = by_specification::<BitCrc>(ip, &udp, &packet[..32])
+            .map(|crc| crc.update::<BitCrc>(&packet[..32]).finish());
+        packet[32..].copy_from_slice(&twice.unwrap_or_default());
+        assert!(!check::<BitCrc>(ip, &udp, &packet));
+    }
+
+    #[test]
+    fn the_absent_header_is_eight_ones() {
+        assert_eq!(BitCrc::update(0xffff_ffff, &[0xff; 8]), AFTER_LRH);
     }
 }

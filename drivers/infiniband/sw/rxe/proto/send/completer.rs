@@ -131,7 +131,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
         self.retries = 0;
         self.rnr_retries = 0;
         self.recovering = false;
-        self.kicked = true;
+        self.kicked |= self.cursor < self.window.len() || env.has_more();
         self.resend_at = if self.una == self.nxt {
             None
         } else {
@@ -147,7 +147,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
 
     /// A later answer shows that the oldest request's response was lost (an implied NAK).
     fn response_lost<E: SendEnv<Local = L>>(&mut self, env: &mut E, attrs: &SendAttrs) {
-        if !self.recovering && !self.is_broken() {
+        if !self.recovering && !self.is_broken() && self.pause_until.is_none() {
             self.retry(env, attrs);
         }
     }

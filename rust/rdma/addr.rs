@@ -51,21 +51,28 @@ pub unsafe fn family_of(addr: *const bindings::sockaddr) -> u16 {
     unsafe { (*addr).sa_family }
 }
 
-/// A socket address, with room for those of all families.
+/// Room for the addresses of all families that RDMA has.
+#[derive(Copy, Clone)]
+#[repr(C)]
+union Storage {
+    family: bindings::sa_family_t,
+    v4: bindings::sockaddr_in,
+    v6: bindings::sockaddr_in6,
+    ib: bindings::sockaddr_ib,
+}
+
+/// A socket address of a family that RDMA has. Smaller than C's `sockaddr_storage`, which is
+/// copied and cleared at length.
 #[derive(Copy, Clone)]
 #[repr(transparent)]
-pub struct SockAddr(bindings::__kernel_sockaddr_storage);
-
-// SAFETY: The pointer in the C union is only there for its alignment; these are bytes.
-unsafe impl Send for SockAddr {}
-// SAFETY: As above.
-unsafe impl Sync for SockAddr {}
+pub struct SockAddr(Storage);
 
 impl SockAddr {
     /// An unspecified address.
     pub fn unspecified(family: u16) -> Self {
-        let mut addr = Self(pin_init::zeroed());
-        addr.0.__bindgen_anon_1.__bindgen_anon_1.ss_family = family;
+        // SAFETY: All of these are numbers.
+        let mut addr = Self(unsafe { core::mem::zeroed() });
+        addr.0.family = family;
         addr
     }
 
@@ -92,26 +99,20 @@ impl SockAddr {
     /// The family.
     pub fn family(&self) -> u16 {
         // SAFETY: All bytes are initialised.
-        unsafe { self.0.__bindgen_anon_1.__bindgen_anon_1.ss_family }
+        unsafe { self.0.family }
     }
 
     /// The IP address, unless the family is another.
     pub fn ip(&self) -> Option<IpAddr> {
-        let this = ptr::from_ref(self);
         match u32::from(self.family()) {
             bindings::AF_INET => {
-                // SAFETY: The storage is as large and as aligned as any family's address.
-                let addr = unsafe { (*this.cast::<bindings::sockaddr_in>()).sin_addr.s_addr };
+                // SAFETY: All bytes are initialised.
+                let addr = unsafe { self.0.v4.sin_addr.s_addr };
                 Some(IpAddr::V4(Ipv4Addr::from(addr.to_ne_bytes())))
             }
             bindings::AF_INET6 => {
-                // SAFETY: As above; all bytes are initialised.
-                let addr = unsafe {
-                    (*this.cast::<bindings::sockaddr_in6>())
-                        .sin6_addr
-                        .in6_u
-                        .u6_addr8
-                };
+                // SAFETY: As above.
+                let addr = unsafe { self.0.v6.sin6_addr.in6_u.u6_addr8 };
                 Some(IpAddr::V6(Ipv6Addr::from(addr)))
             }
             _ => None,
@@ -120,24 +121,12 @@ impl SockAddr {
 
     /// Replaces the IP address; port and the rest stay. Nothing happens if the families differ.
     pub fn set_ip(&mut self, addr: IpAddr) {
-        let family = u32::from(self.family());
-        let this = ptr::from_mut(self);
-        match addr {
-            IpAddr::V4(addr) if family == bindings::AF_INET => {
-                // SAFETY: The storage is as large and as aligned as any family's address.
-                unsafe {
-                    (*this.cast::<bindings::sockaddr_in>()).sin_addr.s_addr =
-                        u32::from_ne_bytes(addr.octets());
-                }
+        match (addr, u32::from(self.family())) {
+            (IpAddr::V4(addr), bindings::AF_INET) => {
+                self.0.v4.sin_addr.s_addr = u32::from_ne_bytes(addr.octets());
             }
-            IpAddr::V6(addr) if family == bindings::AF_INET6 => {
-                // SAFETY: As above.
-                unsafe {
-                    (*this.cast::<bindings::sockaddr_in6>())
-                        .sin6_addr
-                        .in6_u
-                        .u6_addr8 = addr.octets();
-                }
+            (IpAddr::V6(addr), bindings::AF_INET6) => {
+                self.0.v6.sin6_addr.in6_u.u6_addr8 = addr.octets();
             }
             _ => (),
         }
@@ -268,11 +257,13 @@ impl DevAddr {
         // change meanwhile as for every reader without RTNL.
         unsafe {
             (*this).dev_type = (&raw const (*ndev).type_).read_volatile();
-            (*this).src_dev_addr = (&raw const (*ndev).dev_addr)
-                .read_volatile()
-                .cast::<LinkAddr>()
-                .read_volatile();
-            (*this).broadcast = (&raw const (*ndev).broadcast).read_volatile();
+            let from = (&raw const (*ndev).dev_addr).read_volatile();
+            let to = &raw mut (*this).src_dev_addr;
+            // By C's `memcpy`, since the bytes may change under it.
+            bindings::memcpy(to.cast(), from.cast(), size_of::<LinkAddr>());
+            let to = &raw mut (*this).broadcast;
+            let from = &raw const (*ndev).broadcast;
+            bindings::memcpy(to.cast(), from.cast(), size_of::<LinkAddr>());
             (*this).bound_dev_if = dev.ifindex();
         }
     }

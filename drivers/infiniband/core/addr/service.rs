@@ -174,6 +174,14 @@ impl WorkItem for Request {
 }
 
 impl Service {
+    /// The next number by which user space answers.
+    fn next_attempt(&self, by_gid: bool) -> Attempt {
+        Attempt {
+            by_gid,
+            seq: self.next_seq.fetch_add(1, Relaxed).wrapping_add(1),
+        }
+    }
+
     /// Starts a request; its client is told later, never from here.
     ///
     /// Errors: those of the first attempt, except that an answer is not there yet.
@@ -185,23 +193,36 @@ impl Service {
         timeout_ms: u32,
         by_gid: bool,
     ) -> Result {
-        let attempt = Attempt {
-            by_gid,
-            seq: self.next_seq.fetch_add(1, Relaxed).wrapping_add(1),
-        };
+        let attempt = self.next_attempt(by_gid);
         let resolved = match resolve(&mut source, &destination, client.addr(), attempt) {
             Ok(()) => true,
             Err(Unresolved::Pending) => false,
             Err(Unresolved::Failed(error)) => return Err(error),
         };
+        let progress = Progress {
+            source,
+            client: Some(client),
+            resolved,
+        };
+        self.enqueue(progress, destination, attempt, timeout_ms)
+    }
+
+    /// Puts a request into the table after its first attempt.
+    fn enqueue(
+        self: Arc<Self>,
+        progress: Progress,
+        destination: SockAddr,
+        attempt: Attempt,
+        timeout_ms: u32,
+    ) -> Result {
         let now = jiffies();
-        let deadline = if resolved {
+        let deadline = if progress.resolved {
             now
         } else {
             now.wrapping_add(msecs_to_jiffies(timeout_ms))
         };
+        let key = progress.client.as_ref().ok_or(EINVAL)?.key();
         let service = self.clone();
-        let key = client.key();
         let request = Arc::pin_init(
             pin_init!(Request {
                 service,
@@ -209,7 +230,7 @@ impl Service {
                 attempt,
                 destination,
                 deadline,
-                progress <- new_mutex!(Progress { source, client: Some(client), resolved }),
+                progress <- new_mutex!(progress),
                 work <- new_delayed_work!("rdma::addr::Request::work"),
             }),
             GFP_KERNEL,
@@ -377,29 +398,47 @@ pub(crate) struct L2 {
 }
 
 /// Finds the MAC address for packets from `attr` to the GID `destination`. Sleeps, for a second at
-/// most.
+/// most, unless the neighbour is known.
 pub(crate) fn find_l2(source: Gid, destination: Gid, attr: ARef<GidAttr>) -> Result<L2> {
+    let mut source = SockAddr::from(source);
+    let destination = SockAddr::from(destination);
+    if source.family() != destination.family() {
+        return Err(EINVAL);
+    }
+    let service = service()?;
+    let attempt = service.next_attempt(true);
+    let addr = GidDevAddr::new(attr);
+    match resolve(&mut source, &destination, &addr, attempt) {
+        Ok(()) => return Ok(L2::from(&*addr)),
+        Err(Unresolved::Failed(error)) => return Err(error),
+        Err(Unresolved::Pending) => (),
+    }
     let waiter = Arc::pin_init(
         pin_init!(Waiter {
-            addr: GidDevAddr::new(attr),
+            addr,
             outcome <- new_mutex!(Err(ETIMEDOUT)),
             done <- Completion::new(),
         }),
         GFP_KERNEL,
     )?;
-    start(
-        Some(SockAddr::from(source)),
-        SockAddr::from(destination),
-        Client::Waiter(waiter.clone()),
-        L2_TIMEOUT_MS,
-        true,
-    )?;
+    let progress = Progress {
+        source,
+        client: Some(Client::Waiter(waiter.clone())),
+        resolved: false,
+    };
+    service.enqueue(progress, destination, attempt, L2_TIMEOUT_MS)?;
     waiter.done.wait();
     let outcome = *waiter.outcome.lock();
     outcome?;
-    let [a, b, c, d, e, f, ..] = waiter.addr.destination();
-    Ok(L2 {
-        mac: [a, b, c, d, e, f],
-        hop_limit: waiter.addr.hop_limit(),
-    })
+    Ok(L2::from(&*waiter.addr))
+}
+
+impl From<&DevAddr> for L2 {
+    fn from(addr: &DevAddr) -> Self {
+        let [a, b, c, d, e, f, ..] = addr.destination();
+        L2 {
+            mac: [a, b, c, d, e, f],
+            hop_limit: addr.hop_limit(),
+        }
+    }
 }

@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 
-__rust_helper const struct uverbs_attr *
-rust_helper_uverbs_attr_get(const struct uverbs_attr_bundle *attrs, u16 idx)
-{
-	return uverbs_attr_get(attrs, idx);
-}
-
 __rust_helper unsigned int rust_helper_rdma_uverbs_attr_bkey(u16 idx)
 {
 	return uapi_bkey_attr(uapi_key_attr(idx));

@@ -98,21 +98,32 @@ impl Kind {
         Self::ALL.get(usize::try_from(raw).ok()?).copied()
     }
 
-    fn place(self) -> Place {
-        match self {
-            Kind::Pd => place!(ib_pd, device),
-            Kind::Cq => place!(ib_cq, device),
-            Kind::Qp => place!(ib_qp, device),
-            Kind::CmId => place!(rdma_id_private, id.device),
-            Kind::Mr => place!(ib_mr, device),
-            Kind::Ctx => place!(ib_ucontext, device),
-            Kind::Counter => place!(rdma_counter, device),
-            Kind::Srq => place!(ib_srq, device),
-            Kind::Dmah => place!(ib_dmah, device),
-            Kind::CompCntr => place!(ib_comp_cntr, device),
-        }
+    fn place(self) -> &'static Place {
+        // A table, as the kernel's compilers make comparisons of a `match`.
+        static PLACES: [Place; Kind::COUNT] = [
+            place!(ib_pd, device),
+            place!(ib_cq, device),
+            place!(ib_qp, device),
+            place!(rdma_id_private, id.device),
+            place!(ib_mr, device),
+            place!(ib_ucontext, device),
+            place!(rdma_counter, device),
+            place!(ib_srq, device),
+            place!(ib_dmah, device),
+            place!(ib_comp_cntr, device),
+        ];
+        &PLACES[self as usize]
     }
 }
+
+// `ALL` and `place` go by the numbers of the kinds.
+const _: () = {
+    let mut i = 0;
+    while i < Kind::COUNT {
+        assert!(Kind::ALL[i] as usize == i);
+        i += 1;
+    }
+};
 
 /// What decides the id of a queue pair's entry.
 #[derive(Clone, Copy)]
@@ -198,6 +209,7 @@ impl Entry {
     }
 
     /// What the entry is part of; [`None`] if no such kind exists.
+    #[inline]
     pub fn kind(&self) -> Option<Kind> {
         Kind::from_raw(self.raw_kind())
     }
@@ -305,6 +317,7 @@ impl Entry {
 
     /// The table of the device and kind that the entry belongs to. [`None`] if the kind is
     /// unknown or the object has no device.
+    #[inline]
     pub fn table(&self) -> Option<&Table> {
         let kind = self.kind()?;
         let place = kind.place();

@@ -21,10 +21,6 @@ use kernel::{
         NumaNode, //
     },
     bindings,
-    error::{
-        from_err_ptr,
-        to_result, //
-    },
     prelude::*,
     types::Opaque, //
 };
@@ -140,6 +136,29 @@ impl CqBufferAttr {
     }
 }
 
+/// The place of the attribute `id` in a bundle, which `uapi_key_attr()` and `uapi_bkey_attr()`
+/// give: attributes of the core and of the driver alternate. [`None`] for an id beyond those of a
+/// bundle.
+#[inline]
+const fn place_of(id: u16) -> Option<usize> {
+    const DRIVER: u16 = bindings::uapi_radix_data_UVERBS_API_NS_FLAG as u16;
+    const IDS: u16 = 1 << (bindings::uapi_radix_data_UVERBS_API_ATTR_KEY_BITS - 1);
+
+    let place = if id & DRIVER == 0 {
+        if id >= IDS {
+            return None;
+        }
+        2 * id
+    } else {
+        let id = id & !DRIVER;
+        if id >= IDS - 1 {
+            return None;
+        }
+        2 * id + 1
+    };
+    Some(place as usize)
+}
+
 /// The attributes of a running command, `struct uverbs_attr_bundle`.
 ///
 /// The bundle is the calling thread's own; only `driver_udata` and the response flags are ever
@@ -173,10 +192,25 @@ impl AttrBundle {
     }
 
     /// The attribute `id`; `ENOENT` if the command has none.
+    #[inline]
     pub fn get(&self, id: u16) -> Result<Attr<'_>> {
-        // SAFETY: A live bundle.
-        let attr = unsafe { bindings::uverbs_attr_get(self.as_raw(), id) };
-        let attr = from_err_ptr(attr.cast_mut())?;
+        let place = place_of(id).ok_or(ENOENT)?;
+        // SAFETY: A live bundle, of which the running command writes nothing here.
+        let present = unsafe { (*self.header()).attr_present };
+        let word = present
+            .get(place / c_ulong::BITS as usize)
+            .copied()
+            .unwrap_or(0);
+        if word >> (place % c_ulong::BITS as usize) & 1 == 0 {
+            return Err(ENOENT);
+        }
+        // SAFETY: A bundle has room for the attributes that it says it has.
+        let attr = unsafe {
+            (&raw mut (*self.as_raw()).attrs)
+                .cast::<bindings::uverbs_attr>()
+                .add(place)
+        };
+        // INVARIANT: As above.
         Ok(Attr { attr, bundle: self })
     }
 
@@ -337,14 +371,18 @@ impl Attr<'_> {
             return Err(EFAULT);
         }
         // SAFETY: The attribute is one of the live bundle.
-        to_result(unsafe { bindings::uverbs_set_output(self.bundle.as_raw(), self.attr) })
+        match unsafe { bindings::uverbs_set_output(self.bundle.as_raw(), self.attr) } {
+            0 => Ok(()),
+            errno => Err(Error::from_errno(errno)),
+        }
     }
 
     /// Clears what user space has room for beyond the first `from` bytes.
     pub fn clear_from(&self, from: usize) -> Result {
-        let Some(rest) = self.len().checked_sub(from) else {
+        let rest = self.len().saturating_sub(from);
+        if rest == 0 {
             return Ok(());
-        };
+        }
         clear_user(self.data().wrapping_add(from as u64), rest)
     }
 }
@@ -539,6 +577,7 @@ impl AttrBundle {
     /// says so.
     ///
     /// `EOVERFLOW` for an impossible size, `ENOMEM`.
+    #[inline]
     pub fn alloc(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>> {
         const UNIT: usize = size_of::<u64>();
         let command = self.command();
@@ -550,7 +589,8 @@ impl AttrBundle {
                 return self.alloc_spilled(size, gfp);
             }
             let buffer = (&raw mut (*command).internal_buffer).cast::<u8>().add(used);
-            (*command).internal_used = end.checked_next_multiple_of(UNIT).ok_or(EOVERFLOW)?;
+            // Cannot wrap: what is available is a buffer in memory.
+            (*command).internal_used = end.wrapping_add(UNIT - 1) & !(UNIT - 1);
             if bindings::rdma_want_init_on_alloc(gfp.as_raw()) {
                 buffer.write_bytes(0, size);
             }
@@ -559,6 +599,7 @@ impl AttrBundle {
     }
 
     /// Memory outside of the command's own, on the list that ib_uverbs frees.
+    #[cold]
     fn alloc_spilled(&self, size: usize, gfp: Gfp) -> Result<NonNull<u8>> {
         type Head = bindings::bundle_alloc_head__bindgen_ty_1_bundle_alloc_head_hdr;
         let total = size.checked_add(size_of::<Head>()).ok_or(ENOMEM)?;
@@ -588,12 +629,13 @@ impl AttrBundle {
     /// error from here on has to destroy it.
     pub fn mark_created(&self, id: u16) {
         let command = self.command();
-        // SAFETY: Takes a number.
-        let bit = unsafe { bindings::rdma_uverbs_attr_bkey(id) };
+        let Some(place) = place_of(id) else {
+            return;
+        };
         // SAFETY: The bitmap belongs to the thread that executes the command.
         let map = unsafe { &mut (*command).uobj_hw_obj_valid };
-        if let Some(word) = map.get_mut((bit / c_ulong::BITS) as usize) {
-            *word |= 1 << (bit % c_ulong::BITS);
+        if let Some(word) = map.get_mut(place / c_ulong::BITS as usize) {
+            *word |= 1 << (place % c_ulong::BITS as usize);
         }
     }
 }
@@ -638,5 +680,22 @@ impl UverbsFile {
             AtomicPtr::from_ptr(&raw mut (*self.as_raw()).ucontext).load(Ordering::Acquire)
         };
         NonNull::new(context)
+    }
+}
+
+#[kunit_tests(rust_rdma_uverbs)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_those_of_c() {
+        for id in 0..=u16::MAX {
+            // SAFETY: Takes a number.
+            let bkey = unsafe { bindings::rdma_uverbs_attr_bkey(id) };
+            match place_of(id) {
+                Some(place) => assert_eq!(place, bkey as usize),
+                None => assert!(bkey >= bindings::uapi_radix_data_UVERBS_API_ATTR_BKEY_LEN),
+            }
+        }
     }
 }

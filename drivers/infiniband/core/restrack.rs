@@ -48,15 +48,21 @@ fn home(entry: &Entry) -> Option<Home<'_>> {
     if !entry.is_tracked() {
         return Some(Home::Nowhere);
     }
-
-    let table = entry.table();
-    if table.is_none() {
-        if entry.kind().is_none() {
-            pr_warn_once!("Wrong resource tracking type {}\n", entry.raw_kind());
+    match entry.table() {
+        Some(table) => Some(Home::Table(table)),
+        None => {
+            warn_of_homeless(entry);
+            None
         }
-        warn_on!(true);
     }
-    table.map(Home::Table)
+}
+
+#[cold]
+fn warn_of_homeless(entry: &Entry) {
+    if entry.kind().is_none() {
+        pr_warn_once!("Wrong resource tracking type {}\n", entry.raw_kind());
+    }
+    warn_on!(true);
 }
 
 /// An entry that no reader holds or can find, while the table keeps its id for it.
@@ -173,12 +179,15 @@ pub(crate) fn add(entry: &Entry) {
         None => return,
         Some(Home::Nowhere) => Ok(()),
         Some(Home::Table(table)) => {
-            if let Some(qp) = entry.qp_identity() {
+            // Most kinds have no number of their own; both lookups would ask for the kind again.
+            if !matches!(entry.kind(), Some(Kind::Qp | Kind::Counter)) {
+                table.insert_cyclic(entry)
+            } else if let Some(qp) = entry.qp_identity() {
                 add_qp(table, entry, qp)
             } else if let Some(id) = entry.counter_id() {
                 add_fixed(table, entry, id, false)
             } else {
-                table.insert_cyclic(entry)
+                Ok(())
             }
         }
     };

@@ -12,14 +12,18 @@
 //! [`include/linux/libnvdimm.h`](srctree/include/linux/libnvdimm.h)
 
 mod chunks;
+mod dmabuf;
 mod odp;
 mod pinned;
 mod process;
+#[cfg(CONFIG_KUNIT = "y")]
+pub mod testing;
 
 pub use chunks::{
     Chunks,
     PageAddr, //
 };
+pub use dmabuf::DmaBufMemory;
 pub use odp::{
     OdpMemory,
     Prefetch, //

@@ -419,6 +419,17 @@ impl WorkRing {
         self.ring.write_from(slot, at, core::slice::from_ref(value))
     }
 
+    /// Does what a process does: writes a record and moves its index.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub fn post_for_test(&self, slot: u32, pieces: &[(usize, &[u64])]) -> Result {
+        for (at, words) in pieces {
+            self.ring.write_from(slot, *at, words)?;
+        }
+        self.ring
+            .publish(Field::Producer, self.ring.geometry.next(slot));
+        Ok(())
+    }
+
     /// Moves the records that are not taken to `other`, a ring of another size that was never used,
     /// and then changes places with it.
     ///

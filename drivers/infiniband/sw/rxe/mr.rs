@@ -4,15 +4,13 @@
 //!
 //! What a region grants is guarded by its access lock, which copies hold for reading. The lock may
 //! be taken in any context; memory whose pages are fetched on demand is copied after it was
-//! released, and closed in a way of its own (see [`OdpMemory::close`]).
+//! released, and closed in a way of its own (see [`Backing::close`]).
+
+mod backing;
+mod verbs;
 
 use crate::{
-    device::{
-        Rxe,
-        Shared, //
-    },
     mem::{
-        key_of,
         Fault,
         Work,
         KEY_TAG, //
@@ -20,11 +18,9 @@ use crate::{
     pd::PdId,
     wire::ext::Key, //
 };
+use backing::Backing;
 use kernel::{
-    bindings,
-    error::code,
     new_spinlock_irq,
-    page::PAGE_SIZE,
     prelude::*,
     sync::{
         atomic::{
@@ -38,39 +34,16 @@ use kernel::{
 use rdma::{
     cpu_memory::{
         Chunks,
-        KernelMemory,
-        OdpMemory,
         PageAddr,
-        PinnedMemory,
         Prefetch,
-        ProcessMemory,
         Sink, //
     },
     device::Device,
-    gfp::Gfp,
-    id_table::{
-        IdTable,
-        Published, //
-    },
-    mr::{
-        Access,
-        MrKind,
-        SgList, //
-    },
+    mr::Access,
     new_rwlock_irq,
-    provider::{
-        self,
-        MrOps,
-        NewMr,
-        Rereg,
-        Sge,
-        Udata,
-        UserRegion, //
-    },
-    random,
-    rwlock::RwLockIrq,
-    umem, //
+    rwlock::RwLockIrq, //
 };
+pub(crate) use verbs::Mr;
 
 /// Rights of peers.
 pub(crate) const REMOTE: Access = Access::REMOTE_READ
@@ -89,9 +62,6 @@ pub(crate) const SUPPORTED: Access = REMOTE
 /// Most pages of a fast registration that are advertised.
 pub(crate) const MAX_FAST_PAGES: u32 = 512;
 
-/// Most pages that a fast registration may have: more than advertised, but not any number.
-const FAST_PAGES_LIMIT: u32 = 1 << 16;
-
 /// An access that somebody asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {
@@ -105,70 +75,6 @@ pub(crate) struct Use {
     pub(crate) len: u64,
     /// Rights that it needs.
     pub(crate) need: Access,
-}
-
-/// Where the bytes lie.
-enum Backing {
-    /// Nowhere: the region is gone.
-    None,
-    /// At kernel addresses.
-    Kernel(KernelMemory),
-    /// In pinned pages of a process.
-    Pinned(PinnedMemory),
-    /// In pages of a kernel module.
-    Fast(Chunks),
-    /// In pages of a process that are fetched on demand.
-    OnDemand(Arc<OdpMemory>),
-    /// Anywhere in a process.
-    Process(Arc<ProcessMemory>),
-}
-
-/// The backings whose use may sleep.
-enum Sleeping {
-    OnDemand(Arc<OdpMemory>),
-    Process(Arc<ProcessMemory>),
-}
-
-/// Calls the method of a memory that `$work` asks for.
-macro_rules! dispatch {
-    ($memory:expr, $at:expr, $len:expr, $work:expr, $persist:expr) => {
-        match $work {
-            Work::Check => Ok(0),
-            Work::Read(to, sink) => $memory.read($at, to, sink).map(|()| 0),
-            Work::Write(from) => $memory.write($at, from).map(|()| 0),
-            Work::Atomic(op) => $memory.rmw($at, op),
-            Work::Store(value) => $memory.store($at, value).map(|()| 0),
-            Work::Persist => $persist.map(|()| 0),
-        }
-    };
-}
-
-impl Sleeping {
-    fn run<S: Sink>(&self, at: u64, len: u64, work: Work<'_, S>) -> Result<u64> {
-        match self {
-            Self::OnDemand(memory) => dispatch!(memory, at, len, work, memory.write_back(at, len)),
-            Self::Process(memory) => dispatch!(memory, at, len, work, Err(EACCES)),
-        }
-    }
-}
-
-impl Backing {
-    fn sleeping(&self) -> Option<Sleeping> {
-        match self {
-            Self::OnDemand(memory) => Some(Sleeping::OnDemand(memory.clone())),
-            Self::Process(memory) => Some(Sleeping::Process(memory.clone())),
-            _ => None,
-        }
-    }
-
-    fn run<S: Sink>(&self, at: u64, len: u64, work: Work<'_, S>) -> Result<u64> {
-        match self {
-            Self::Kernel(memory) => dispatch!(memory, at, len, work, Err(EACCES)),
-            Self::Pinned(memory) => dispatch!(memory, at, len, work, memory.write_back(at, len)),
-            Self::Fast(memory) => dispatch!(memory, at, len, work, Err(EACCES)),
-            _ => Err(EACCES),
-        }
-    }
 }
 
 /// Whether the key of a region may be used.
@@ -221,7 +127,6 @@ impl Grant {
 /// A memory region.
 #[pin_data]
 pub(crate) struct MrCore {
-    index: u32,
     /// Windows that are bound to the region. Grows only while the access lock is held for reading.
     windows: Atomic<i32>,
     #[pin]
@@ -230,82 +135,6 @@ pub(crate) struct MrCore {
     /// ones in use when the registration is executed, so mapping never changes what a peer sees.
     #[pin]
     prepared: SpinLockIrq<Option<Chunks>>,
-}
-
-/// What a region is made of.
-pub(crate) enum Source {
-    /// All of the kernel's memory.
-    Kernel(KernelMemory),
-    /// Pages that a kernel module maps later, at most so many.
-    Fast(u32),
-    /// Memory of the calling process.
-    User {
-        /// Where it starts.
-        start: u64,
-        /// Bytes.
-        length: u64,
-        /// Address of its first byte.
-        iova: u64,
-    },
-}
-
-impl Source {
-    /// The memory, with what is prepared. May sleep.
-    fn open(&self, device: &Device, access: Access) -> Result<(Backing, Option<Chunks>)> {
-        match *self {
-            Self::Kernel(_) => Err(EINVAL),
-            Self::Fast(pages) => {
-                if pages > FAST_PAGES_LIMIT {
-                    return Err(EINVAL);
-                }
-                let chunks = Chunks::with_room(pages as usize)?;
-                let next = Chunks::with_room(pages as usize)?;
-                Ok((Backing::Fast(chunks), Some(next)))
-            }
-            Self::User {
-                start,
-                length,
-                iova,
-            } => Ok((open_user(device, start, length, iova, access)?, None)),
-        }
-    }
-}
-
-/// Opens memory of the calling process. May sleep.
-///
-/// `EINVAL` for a range that is empty or wraps, and for a right to persistence where the memory is
-/// not persistent; otherwise the errors of pinning.
-fn open_user(
-    device: &Device,
-    start: u64,
-    length: u64,
-    iova: u64,
-    access: Access,
-) -> Result<Backing> {
-    let rights = umem::Access::from_bits(access.bits());
-    let persistent = access.contains(Access::FLUSH_PERSISTENT);
-    if access.contains(Access::ON_DEMAND) && start == 0 && length == u64::MAX {
-        if persistent {
-            return Err(EINVAL);
-        }
-        let memory = ProcessMemory::current(rights.writable())?;
-        return Ok(Backing::Process(Arc::new(memory, GFP_KERNEL)?));
-    }
-    let wraps = start.checked_add(length).is_none() || iova.checked_add(length).is_none();
-    if length == 0 || wraps {
-        return Err(EINVAL);
-    }
-    if access.contains(Access::ON_DEMAND) {
-        let memory = Arc::new(OdpMemory::new(device, start, length, rights)?, GFP_KERNEL)?;
-        // Only what is there; the rest comes with its use.
-        memory.prefetch(0, length, Prefetch::Present)?;
-        return Ok(Backing::OnDemand(memory));
-    }
-    let memory = PinnedMemory::pin(device, start, length, rights)?;
-    if persistent && !memory.is_persistent() {
-        return Err(EINVAL);
-    }
-    Ok(Backing::Pinned(memory))
 }
 
 /// What is to change of a region.
@@ -318,16 +147,53 @@ pub(crate) struct Change {
     pub(crate) pd: Option<PdId>,
 }
 
-impl MrCore {
-    fn init(index: u32, grant: Grant, prepared: Option<Chunks>) -> impl PinInit<Self> {
-        pin_init!(Self {
-            index,
-            windows: Atomic::new(0),
-            grant <- new_rwlock_irq!(grant, "rxe_mr"),
-            prepared <- new_spinlock_irq!(prepared, "rxe_mr_prepared"),
-        })
+/// Memory that is going to be a region.
+struct OpenMr {
+    backing: Backing,
+    prepared: Option<Chunks>,
+    access: Access,
+    iova: u64,
+    length: u64,
+}
+
+impl OpenMr {
+    fn of(backing: Backing, access: Access, iova: u64, length: u64) -> Self {
+        Self {
+            backing,
+            prepared: None,
+            access,
+            iova,
+            length,
+        }
     }
 
+    fn into_core(self, key: Key, pd: PdId) -> Result<Arc<MrCore>> {
+        let grant = Grant {
+            state: match self.backing {
+                // The key comes with each registration.
+                Backing::Fast(_) => State::Free,
+                _ => State::Valid,
+            },
+            key,
+            pd,
+            access: self.access,
+            iova: self.iova,
+            length: self.length,
+            backing: self.backing,
+        };
+        let prepared = self.prepared;
+        Arc::pin_init(
+            pin_init!(MrCore {
+                windows: Atomic::new(0),
+                grant <- new_rwlock_irq!(grant, "rxe_mr"),
+                prepared <- new_spinlock_irq!(prepared, "rxe_mr_prepared"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+}
+
+impl MrCore {
     /// Whether accesses sleep.
     pub(crate) fn may_sleep(&self) -> bool {
         self.grant.read().backing.sleeping().is_some()
@@ -441,14 +307,7 @@ impl MrCore {
         let at = grant.check(asked).map_err(|_| EINVAL)?;
         let memory = grant.backing.sleeping();
         drop(grant);
-        match memory.ok_or(EINVAL)? {
-            Sleeping::OnDemand(memory) => memory.prefetch(at, asked.len, kind),
-            Sleeping::Process(_) if kind == Prefetch::Present => Ok(()),
-            Sleeping::Process(memory) if kind == Prefetch::Write && !memory.writable() => {
-                Err(EPERM)
-            }
-            Sleeping::Process(memory) => memory.prefetch(at, asked.len, kind == Prefetch::Write),
-        }
+        memory.ok_or(EINVAL)?.prefetch(at, asked.len, kind)
     }
 
     /// Changes a region of user memory. May sleep.
@@ -456,24 +315,19 @@ impl MrCore {
     /// `EINVAL` if windows are bound, or for what cannot be registered; `EACCES` if the pages were
     /// not pinned for writing and now shall be writable. Nothing has changed then.
     fn reregister(&self, device: &Device, change: &Change) -> Result {
-        let (old_access, kind_ok) = {
+        let old_access = {
             let grant = self.grant.read();
-            let user = matches!(
-                grant.backing,
-                Backing::Pinned(_) | Backing::OnDemand(_) | Backing::Process(_)
-            );
-            (grant.access, user)
+            if !grant.backing.is_user() {
+                return Err(EINVAL);
+            }
+            grant.access
         };
-        if !kind_ok {
-            return Err(EINVAL);
-        }
         let access = change.access.unwrap_or(old_access);
         let mut fresh = match change.memory {
-            Some((start, length, iova)) => Some((
-                open_user(device, start, length, iova, access)?,
-                iova,
-                length,
-            )),
+            Some((start, length, iova)) => {
+                let backing = Backing::user(device, start, length, iova, access)?;
+                Some((backing, iova, length))
+            }
             None => None,
         };
         let mut grant = self.grant.write();
@@ -488,7 +342,7 @@ impl MrCore {
                 grant.iova = *iova;
                 grant.length = *length;
             }
-            None => grant.allows_rights(access)?,
+            None => grant.backing.allows(grant.access, access)?,
         }
         grant.access = access;
         if let Some(pd) = change.pd {
@@ -499,6 +353,12 @@ impl MrCore {
             old.close();
         }
         Ok(())
+    }
+
+    /// As the owner's verb, for tests.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub(crate) fn close_for_test(&self) -> Result {
+        self.close()
     }
 
     /// Ends the region. When this returns, nobody uses its memory any more. May sleep.
@@ -513,44 +373,6 @@ impl MrCore {
         let backing = core::mem::replace(&mut grant.backing, Backing::None);
         drop(grant);
         backing.close();
-        Ok(())
-    }
-}
-
-impl Backing {
-    /// Waits until the memory is not used any more, and lets go of it. May sleep.
-    fn close(self) {
-        if let Self::OnDemand(memory) = &self {
-            memory.close();
-        }
-    }
-}
-
-impl Grant {
-    /// Whether the memory can be used with other rights; see [`MrCore::reregister`].
-    fn allows_rights(&self, access: Access) -> Result {
-        let writable = match &self.backing {
-            Backing::Pinned(memory) => memory.writable(),
-            Backing::OnDemand(memory) => memory.writable(),
-            Backing::Process(memory) => memory.writable(),
-            _ => return Err(EINVAL),
-        };
-        if umem::Access::from_bits(access.bits()).writable() && !writable {
-            return Err(EACCES);
-        }
-        // How the memory is held cannot change with the rights alone.
-        if access.contains(Access::ON_DEMAND) != self.access.contains(Access::ON_DEMAND) {
-            return Err(EINVAL);
-        }
-        if access.contains(Access::FLUSH_PERSISTENT) {
-            let persistent = match &self.backing {
-                Backing::Pinned(memory) => memory.is_persistent(),
-                _ => self.access.contains(Access::FLUSH_PERSISTENT),
-            };
-            if !persistent {
-                return Err(EINVAL);
-            }
-        }
         Ok(())
     }
 }
@@ -600,197 +422,158 @@ impl Drop for Binding {
     }
 }
 
-/// A region that its owner can use. Dropping it ends the region; may sleep then.
-pub(crate) struct Mr {
-    mr: Arc<MrCore>,
-    key: Key,
-    _published: Published<MrCore>,
+/// A region of the pages of the tests, for fast registration under the tag `tag`.
+#[cfg(CONFIG_KUNIT = "y")]
+pub(crate) fn region_for_test(
+    table: &Arc<rdma::id_table::IdTable<MrCore>>,
+    pd: PdId,
+    access: Access,
+    (iova, length): (u64, u64),
+) -> Result<(Mr, Key)> {
+    use rdma::cpu_memory::testing;
+    let mr = Mr::new(table, pd, OpenMr::fast(testing::PAGES as u32)?)?;
+    let key = Key(mr.key().0 ^ 1);
+    mr.inner().begin_map(kernel::page::PAGE_SIZE as u32)?;
+    for i in 0..testing::PAGES {
+        mr.inner().map_page(testing::page(i))?;
+    }
+    mr.inner().end_map(iova, length)?;
+    mr.inner()
+        .register(pd, key, access, iova)
+        .map_err(|_| EINVAL)?;
+    Ok((mr, key))
 }
 
-impl Mr {
-    /// Makes a region, and lets lookups find it. May sleep.
-    ///
-    /// `EOPNOTSUPP` for unknown rights, `EBUSY` when there is no index left, otherwise the errors of
-    /// the memory.
-    pub(crate) fn new(
-        table: &Arc<IdTable<MrCore>>,
-        device: &Device,
-        pd: PdId,
-        access: Access,
-        source: Source,
-    ) -> Result<Self> {
-        if !SUPPORTED.contains(access) {
-            return Err(EOPNOTSUPP);
-        }
-        let (iova, length) = match source {
-            Source::User { iova, length, .. } => (iova, length),
-            _ => (0, 0),
-        };
-        let (state, access) = match source {
-            // Rights come with each registration.
-            Source::Fast(_) => (State::Free, REMOTE),
-            _ => (State::Valid, access),
-        };
-        let (backing, prepared) = match source {
-            Source::Kernel(memory) => (Backing::Kernel(memory), None),
-            source => source.open(device, access)?,
-        };
-        let slot = table.reserve(Gfp::KERNEL)?;
-        let key = key_of(slot.id(), random::byte());
-        let grant = Grant {
-            state,
-            key,
+#[kunit_tests(rust_rxe_mr)]
+mod tests {
+    use super::*;
+    use crate::mem::{
+        Asker,
+        Memory, //
+    };
+    use crate::pd::QpId;
+
+    const LEN: u64 = 3 * 4096 + 100;
+    const BASE: u64 = 0x7f00_0000_0010;
+
+    fn no_sink(_: &[u8]) {}
+
+    #[test]
+    fn ranges() {
+        let within = offset_within;
+        assert_eq!(within(BASE, LEN, BASE, LEN), Some(0));
+        assert_eq!(within(BASE, LEN, BASE + LEN - 1, 1), Some(LEN - 1));
+        assert_eq!(within(BASE, LEN, BASE + LEN, 0), Some(LEN));
+        assert_eq!(within(BASE, LEN, BASE, LEN + 1), None);
+        assert_eq!(within(BASE, LEN, BASE - 1, 1), None);
+        assert_eq!(within(BASE, LEN, BASE + LEN, 1), None);
+        // Sums that wrap.
+        assert_eq!(within(BASE, LEN, BASE, u64::MAX), None);
+        assert_eq!(within(BASE, LEN, u64::MAX, 2), None);
+        assert_eq!(within(u64::MAX - 15, 15, u64::MAX - 1, 1), Some(14));
+        assert_eq!(within(u64::MAX - 15, 15, u64::MAX - 1, 2), None);
+        assert_eq!(within(0, u64::MAX, u64::MAX - 1, 1), Some(u64::MAX - 1));
+    }
+
+    #[test]
+    fn access_needs_key_domain_rights_and_range() -> Result {
+        let memory = Memory::new()?;
+        let (pd, other) = (PdId::new(), PdId::new());
+        let access = Access::LOCAL_WRITE | Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let (mr, key) = region_for_test(&memory.regions, pd, access, (BASE, LEN))?;
+        let asker = Asker {
             pd,
-            access,
-            iova,
-            length,
-            backing,
+            qp: QpId::new(),
         };
-        let mr = Arc::pin_init(MrCore::init(slot.id(), grant, prepared), GFP_KERNEL)?;
-        let published = slot.publish(mr.clone(), Gfp::KERNEL)?;
-        Ok(Self {
-            mr,
-            key,
-            _published: published,
-        })
-    }
-
-    /// The region.
-    pub(crate) fn mr(&self) -> &Arc<MrCore> {
-        &self.mr
-    }
-}
-
-impl Drop for Mr {
-    fn drop(&mut self) {
-        // Nothing is left to do if the owner closed the region. Windows that are bound keep what
-        // they need until they go.
-        let _ = self.mr.close();
-    }
-}
-
-impl Mr {
-    fn in_domain(
-        pd: &provider::Pd<Rxe>,
-        mr: NewMr<'_>,
-        access: Access,
-        source: Source,
-    ) -> Result<Self> {
-        let table = &Shared::of(pd.device()).objects.memory.regions;
-        let this = Self::new(table, pd.device().core(), pd.id(), access, source)?;
-        mr.set_keys(this.key.0, this.key.0);
-        Ok(this)
-    }
-}
-
-/// How an advice is to be followed; `EOPNOTSUPP` for an unknown one.
-fn prefetch_kind(advice: u32) -> Result<Prefetch> {
-    use bindings::*;
-    #[expect(non_upper_case_globals, reason = "constants of C")]
-    match advice {
-        ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH => Ok(Prefetch::Read),
-        ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE => Ok(Prefetch::Write),
-        ib_uverbs_advise_mr_advice_IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => {
-            Ok(Prefetch::Present)
-        }
-        _ => Err(code::EOPNOTSUPP),
-    }
-}
-
-#[vtable]
-impl MrOps<Rxe> for Mr {
-    type OwnerModule = crate::LocalModule;
-
-    fn dma(
-        pd: &provider::Pd<Rxe>,
-        mr: NewMr<'_>,
-        access: Access,
-        memory: KernelMemory,
-    ) -> impl PinInit<Self, Error> {
-        Self::in_domain(pd, mr, access, Source::Kernel(memory))
-    }
-
-    fn alloc(
-        pd: &provider::Pd<Rxe>,
-        mr: NewMr<'_>,
-        kind: MrKind,
-        max_sg: u32,
-    ) -> impl PinInit<Self, Error> {
-        if kind != MrKind::MemReg {
-            return Err(EINVAL);
-        }
-        mr.set_page_size(PAGE_SIZE as u32);
-        Self::in_domain(pd, mr, Access::NONE, Source::Fast(max_sg))
-    }
-
-    fn register_user(
-        pd: &provider::Pd<Rxe>,
-        mr: NewMr<'_>,
-        region: &UserRegion,
-        access: Access,
-        _udata: Udata<'_>,
-    ) -> impl PinInit<Self, Error> {
-        let source = Source::User {
-            start: region.start,
-            length: region.length,
-            iova: region.iova,
-        };
-        Self::in_domain(pd, mr, access, source)
-    }
-
-    fn reregister(this: &provider::Mr<Rxe>, change: &Rereg<'_, Rxe>, _udata: Udata<'_>) -> Result {
-        if change
-            .access
-            .is_some_and(|access| !SUPPORTED.contains(access))
-        {
-            return Err(EOPNOTSUPP);
-        }
-        let change = Change {
-            memory: change
-                .region
-                .map(|region| (region.start, region.length, region.iova)),
-            access: change.access,
-            pd: change.pd.map(|pd| pd.id()),
-        };
-        this.mr.reregister(this.device().core(), &change)
-    }
-
-    fn map_sg(this: &provider::Mr<Rxe>, list: SgList<'_>) -> Result<u32> {
-        this.mr.begin_map(this.core().page_size())?;
-        let mapped = this.map_pages(list)?;
-        let (iova, length) = this.core().range();
-        this.mr.end_map(iova, length)?;
-        Ok(mapped)
-    }
-
-    fn set_page(this: &provider::Mr<Rxe>, page: PageAddr) -> Result {
-        this.mr.map_page(page)
-    }
-
-    fn advise(pd: &provider::Pd<Rxe>, advice: u32, flags: u32, sges: &[Sge]) -> Result {
-        let kind = prefetch_kind(advice)?;
-        let memory = &Shared::of(pd.device()).objects.memory;
-        let wait = flags & bindings::ib_uverbs_advise_mr_flag_IB_UVERBS_ADVISE_MR_FLAG_FLUSH != 0;
-        for sge in sges {
-            let key = Key(sge.lkey());
-            let mr = memory.region(key).ok_or(EINVAL)?;
-            let asked = Use {
-                key,
-                pd: pd.id(),
-                va: sge.addr(),
-                len: sge.len().into(),
-                need: Access::NONE,
-            };
-            match mr.prefetch(&asked, kind) {
-                // Without the flag this is only a wish.
-                Err(e) if wait || e == EINVAL || e == EPERM => return Err(e),
-                _ => (),
-            }
-        }
+        let open =
+            |asker, key, va, len, need| memory.open_remote(asker, key, va, len, need).map(|_| ());
+        let read = Access::REMOTE_READ;
+        assert_eq!(open(asker, key, BASE, 100, read), Ok(()));
+        assert_eq!(
+            open(asker, Key(key.0 ^ 2), BASE, 100, read),
+            Err(Fault::Denied)
+        );
+        assert_eq!(
+            open(asker, Key(key.0 ^ 0x100), BASE, 100, read),
+            Err(Fault::Denied)
+        );
+        assert_eq!(
+            open(Asker { pd: other, ..asker }, key, BASE, 1, read),
+            Err(Fault::Denied)
+        );
+        assert_eq!(
+            open(asker, key, BASE, 8, Access::REMOTE_ATOMIC),
+            Err(Fault::Denied)
+        );
+        assert_eq!(open(asker, key, BASE - 1, 1, read), Err(Fault::Denied));
+        assert_eq!(open(asker, key, BASE + LEN, 1, read), Err(Fault::Denied));
+        assert_eq!(open(asker, key, u64::MAX, 2, read), Err(Fault::Denied));
+        drop(mr);
+        assert_eq!(open(asker, key, BASE, 100, read), Err(Fault::Denied));
         Ok(())
     }
 
-    fn deregister(this: &provider::Mr<Rxe>, _udata: Udata<'_>) -> Result {
-        this.mr.close()
+    #[test]
+    fn target_ends_with_the_key() -> Result {
+        let memory = Memory::new()?;
+        let pd = PdId::new();
+        let access = Access::LOCAL_WRITE | Access::REMOTE_WRITE | Access::REMOTE_READ;
+        let (mr, key) = region_for_test(&memory.regions, pd, access, (BASE, LEN))?;
+        let asker = Asker {
+            pd,
+            qp: QpId::new(),
+        };
+        let need = Access::REMOTE_WRITE | Access::REMOTE_READ;
+        let target = memory.open_remote(asker, key, BASE + 4090, 20, need);
+        let target = target.map_err(|_| EINVAL)?;
+        let mut bytes = [0; 8];
+        assert_eq!(target.write(4, &[1, 2, 3, 4, 5, 6, 7, 8]), Ok(()));
+        assert_eq!(target.read(4, &mut bytes, &mut no_sink), Ok(()));
+        assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8]);
+        // Within the region, but not within the grant.
+        assert_eq!(target.write(13, &bytes), Err(Fault::Denied));
+        assert_eq!(target.write(u64::MAX, &bytes), Err(Fault::Denied));
+
+        assert_eq!(
+            memory.invalidate(
+                Asker {
+                    pd: PdId::new(),
+                    ..asker
+                },
+                key
+            ),
+            Err(Fault::Denied)
+        );
+        assert_eq!(memory.invalidate(asker, Key(key.0 ^ 2)), Err(Fault::Denied));
+        assert_eq!(target.write(4, &bytes), Ok(()));
+        assert_eq!(memory.invalidate(asker, key), Ok(()));
+        assert_eq!(target.write(4, &bytes), Err(Fault::Denied));
+        assert_eq!(target.read(4, &mut bytes, &mut no_sink), Err(Fault::Denied));
+
+        // The next use has another key, so the old grant stays dead.
+        let again = Key(key.0 ^ 3);
+        assert!(mr.inner().register(pd, again, access, BASE).is_ok());
+        assert_eq!(target.write(4, &bytes), Err(Fault::Denied));
+        // Only a free one can be registered.
+        assert_eq!(
+            mr.inner().register(pd, key, access, BASE),
+            Err(Fault::Denied)
+        );
+        Ok(())
+    }
+
+    #[test]
+    fn registration_checks_domain_and_key() -> Result {
+        let memory = Memory::new()?;
+        let pd = PdId::new();
+        let mr = Mr::new(&memory.regions, pd, OpenMr::fast(2)?)?;
+        let key = mr.key();
+        let register = |pd, key, access| mr.inner().register(pd, key, access, 0);
+        assert_eq!(register(PdId::new(), key, REMOTE), Err(Fault::Denied));
+        assert_eq!(register(pd, Key(key.0 ^ 0x100), REMOTE), Err(Fault::Denied));
+        assert_eq!(register(pd, key, Access::ZERO_BASED), Err(Fault::Denied));
+        assert_eq!(register(pd, Key(key.0 ^ 0xff), REMOTE), Ok(()));
+        assert!(OpenMr::fast(u32::MAX).is_err());
+        Ok(())
     }
 }

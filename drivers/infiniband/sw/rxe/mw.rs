@@ -298,3 +298,270 @@ impl MwOps<Rxe> for Mw {
         Self::new(&memory.windows, pd.id(), kind).inspect(|new| mw.set_rkey(new.key.0))
     }
 }
+
+#[kunit_tests(rust_rxe_mw)]
+mod tests {
+    use super::*;
+    use crate::mr::region_for_test;
+
+    const BASE: u64 = 0x10_0000;
+    const LEN: u64 = 0x3000;
+    const RIGHTS: Access = Access::LOCAL_WRITE
+        .union(Access::MW_BIND)
+        .union(Access::REMOTE_WRITE);
+
+    struct Setup {
+        memory: Memory,
+        asker: Asker,
+        mr: crate::mr::Mr,
+        region: Key,
+    }
+
+    fn setup(rights: Access) -> Result<Setup> {
+        let memory = Memory::new()?;
+        let asker = Asker {
+            pd: PdId::new(),
+            qp: QpId::new(),
+        };
+        let (mr, region) = region_for_test(&memory.regions, asker.pd, rights, (BASE, LEN))?;
+        Ok(Setup {
+            memory,
+            asker,
+            mr,
+            region,
+        })
+    }
+
+    impl Setup {
+        fn window(&self, kind: Kind) -> Result<Mw> {
+            Mw::new(&self.memory.windows, self.asker.pd, kind)
+        }
+
+        fn request(&self, mw: &Mw) -> BindRequest {
+            BindRequest {
+                window: mw.key,
+                new_key: Key(mw.key.0 ^ 1),
+                region: self.region,
+                addr: BASE + 0x800,
+                length: 0x1000,
+                access: Access::REMOTE_WRITE,
+            }
+        }
+
+        fn write(&self, key: Key, va: u64, len: u32) -> Result<(), Fault> {
+            let need = Access::REMOTE_WRITE;
+            let target = self.memory.open_remote(self.asker, key, va, len, need)?;
+            target.write(0, &[7; 16][..len.min(16) as usize])
+        }
+    }
+
+    #[test]
+    fn window_shows_its_own_range_only() -> Result {
+        let setup = setup(RIGHTS)?;
+        let mw = setup.window(Kind::Two)?;
+        let key = setup.request(&mw).new_key;
+        // Not bound yet.
+        assert_eq!(setup.write(mw.key, BASE + 0x800, 1), Err(Fault::Denied));
+        let request = setup.request(&mw);
+        assert_eq!(setup.memory.bind(setup.asker, &request), Ok(()));
+        assert_eq!(setup.write(key, BASE + 0x800, 16), Ok(()));
+        assert_eq!(setup.write(key, BASE + 0x17f0, 16), Ok(()));
+        // In the region, but not in the window.
+        assert_eq!(setup.write(key, BASE, 16), Err(Fault::Denied));
+        assert_eq!(setup.write(key, BASE + 0x7ff, 2), Err(Fault::Denied));
+        assert_eq!(setup.write(key, BASE + 0x17f1, 16), Err(Fault::Denied));
+        assert_eq!(setup.write(key, u64::MAX, 2), Err(Fault::Denied));
+        // The key of before.
+        assert_eq!(setup.write(mw.key, BASE + 0x800, 1), Err(Fault::Denied));
+        // Another right.
+        let need = Access::REMOTE_READ;
+        let open = setup
+            .memory
+            .open_remote(setup.asker, key, BASE + 0x800, 1, need);
+        assert!(open.is_err());
+        // Another queue pair.
+        let stranger = Asker {
+            qp: QpId::new(),
+            ..setup.asker
+        };
+        let need = Access::REMOTE_WRITE;
+        assert!(setup
+            .memory
+            .open_remote(stranger, key, BASE + 0x800, 1, need)
+            .is_err());
+        Ok(())
+    }
+
+    #[test]
+    fn illegal_binds_are_refused() -> Result {
+        let setup = setup(RIGHTS)?;
+        let two = setup.window(Kind::Two)?;
+        let one = setup.window(Kind::One)?;
+        let good = setup.request(&two);
+        let bind = |asker, request: BindRequest| setup.memory.bind(asker, &request);
+        let refused = [
+            BindRequest {
+                window: Key(good.window.0 ^ 2),
+                ..good
+            },
+            BindRequest {
+                region: Key(good.region.0 ^ 2),
+                ..good
+            },
+            BindRequest { length: 0, ..good },
+            BindRequest {
+                length: LEN,
+                ..good
+            },
+            BindRequest {
+                addr: BASE - 1,
+                ..good
+            },
+            // Ends that wrap.
+            BindRequest {
+                length: u64::MAX,
+                ..good
+            },
+            BindRequest {
+                addr: u64::MAX - 1,
+                length: 4,
+                ..good
+            },
+            BindRequest {
+                access: Access::from_bits(1 << 19),
+                ..good
+            },
+            BindRequest {
+                window: one.key,
+                access: Access::REMOTE_WRITE | Access::ZERO_BASED,
+                ..good
+            },
+        ];
+        for request in refused {
+            assert_eq!(bind(setup.asker, request), Err(Fault::Denied));
+        }
+        let stranger = Asker {
+            pd: PdId::new(),
+            ..setup.asker
+        };
+        assert_eq!(bind(stranger, good), Err(Fault::Denied));
+        assert_eq!(bind(setup.asker, good), Ok(()));
+        // Type 2 is bound once.
+        let again = BindRequest {
+            window: good.new_key,
+            ..good
+        };
+        assert_eq!(bind(setup.asker, again), Err(Fault::Denied));
+        Ok(())
+    }
+
+    #[test]
+    fn rights_of_the_region_count() -> Result {
+        for (rights, access, allowed) in [
+            (Access::MW_BIND, Access::REMOTE_READ, true),
+            (Access::MW_BIND, Access::REMOTE_WRITE, false),
+            (Access::MW_BIND, Access::REMOTE_ATOMIC, false),
+            (Access::LOCAL_WRITE, Access::REMOTE_READ, false),
+            (RIGHTS, Access::REMOTE_ATOMIC, true),
+        ] {
+            let setup = setup(rights)?;
+            let mw = setup.window(Kind::Two)?;
+            let request = BindRequest {
+                access,
+                ..setup.request(&mw)
+            };
+            assert_eq!(setup.memory.bind(setup.asker, &request).is_ok(), allowed);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn invalidation_and_rebinding() -> Result {
+        let setup = setup(RIGHTS)?;
+        let two = setup.window(Kind::Two)?;
+        let request = setup.request(&two);
+        let key = request.new_key;
+        assert!(setup.memory.invalidate(setup.asker, two.key).is_err());
+        assert_eq!(setup.memory.bind(setup.asker, &request), Ok(()));
+        let need = Access::REMOTE_WRITE;
+        let target = setup
+            .memory
+            .open_remote(setup.asker, key, BASE + 0x800, 8, need);
+        let target = target.map_err(|_| EINVAL)?;
+        assert_eq!(target.write(0, &[1; 8]), Ok(()));
+        // A region with windows can be neither invalidated nor closed.
+        assert!(setup.memory.invalidate(setup.asker, setup.region).is_err());
+        assert_eq!(setup.mr.inner().close_for_test().err(), Some(EINVAL));
+
+        let stranger = Asker {
+            qp: QpId::new(),
+            ..setup.asker
+        };
+        assert!(setup.memory.invalidate(stranger, key).is_err());
+        assert_eq!(setup.memory.invalidate(setup.asker, key), Ok(()));
+        assert_eq!(target.write(0, &[1; 8]), Err(Fault::Denied));
+        assert!(setup.memory.invalidate(setup.asker, key).is_err());
+
+        // The same key byte again is fine.
+        let same = BindRequest {
+            window: key,
+            new_key: key,
+            ..request
+        };
+        assert_eq!(setup.memory.bind(setup.asker, &same), Ok(()));
+        drop(two);
+        assert_eq!(setup.memory.invalidate(setup.asker, setup.region), Ok(()));
+
+        Ok(())
+    }
+
+    #[test]
+    fn type_one_is_bound_by_verbs() -> Result {
+        let setup = setup(RIGHTS)?;
+        let one = setup.window(Kind::One)?;
+        let first = setup.request(&one);
+        assert_eq!(setup.memory.bind(setup.asker, &first), Ok(()));
+        assert!(setup.memory.invalidate(setup.asker, first.new_key).is_err());
+        let second = BindRequest {
+            window: first.new_key,
+            new_key: Key(first.new_key.0 ^ 3),
+            addr: BASE,
+            ..first
+        };
+        assert_eq!(setup.memory.bind(setup.asker, &second), Ok(()));
+        assert_eq!(setup.write(second.new_key, BASE, 8), Ok(()));
+        assert_eq!(
+            setup.write(first.new_key, BASE + 0x800, 8),
+            Err(Fault::Denied)
+        );
+        let unbind = BindRequest {
+            window: second.new_key,
+            new_key: Key(second.new_key.0 ^ 7),
+            length: 0,
+            ..first
+        };
+        assert_eq!(setup.memory.bind(setup.asker, &unbind), Ok(()));
+        assert_eq!(setup.write(unbind.new_key, BASE, 8), Err(Fault::Denied));
+        assert_eq!(setup.mr.inner().close_for_test(), Ok(()));
+        Ok(())
+    }
+
+    #[test]
+    fn zero_based_window() -> Result {
+        let setup = setup(RIGHTS)?;
+        let mw = setup.window(Kind::Two)?;
+        let request = BindRequest {
+            access: Access::REMOTE_WRITE | Access::ZERO_BASED,
+            ..setup.request(&mw)
+        };
+        assert_eq!(setup.memory.bind(setup.asker, &request), Ok(()));
+        assert_eq!(setup.write(request.new_key, 0, 16), Ok(()));
+        assert_eq!(setup.write(request.new_key, 0xff8, 8), Ok(()));
+        assert_eq!(setup.write(request.new_key, 0xff9, 8), Err(Fault::Denied));
+        assert_eq!(
+            setup.write(request.new_key, BASE + 0x800, 8),
+            Err(Fault::Denied)
+        );
+        Ok(())
+    }
+}

@@ -57,7 +57,6 @@ use rdma::{
         SrqInitAttr, //
     }, //
 };
-use zerocopy::IntoBytes as _;
 
 /// Most requests of a queue.
 pub(crate) const MAX_WR: u32 = 1 << 20;

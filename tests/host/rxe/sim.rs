@@ -10,7 +10,7 @@ use crate::proto::send::{Entry, SendSide};
 use crate::proto::wr::*;
 use crate::random::Random;
 use crate::wire::ext::{Feth, Key};
-use crate::wire::icrc::{Icrc, NetworkHeader, TableCrc};
+use crate::wire::icrc::{Crc32, Icrc, NetworkHeader};
 use crate::wire::packet::{Packet, BTH_LEN, ICRC_LEN};
 use std::collections::{BinaryHeap, VecDeque};
 
@@ -525,5 +525,34 @@ impl Net {
             self.now += 1000;
         }
         blocked || next.is_some() || !self.flights.is_empty()
+    }
+}
+
+/// The CRC for hosts without a kernel.
+pub struct TableCrc;
+
+impl TableCrc {
+    const TABLE: [u32; 256] = {
+        let mut table = [0; 256];
+        let mut i = 0;
+        while i < 256 {
+            let mut crc = i as u32;
+            let mut bit = 0;
+            while bit < 8 {
+                crc = (crc >> 1) ^ if crc & 1 != 0 { 0xedb8_8320 } else { 0 };
+                bit += 1;
+            }
+            table[i] = crc;
+            i += 1;
+        }
+        table
+    };
+}
+
+impl Crc32 for TableCrc {
+    fn update(crc: u32, bytes: &[u8]) -> u32 {
+        bytes.iter().fold(crc, |crc, byte| {
+            (crc >> 8) ^ Self::TABLE[usize::from(crc as u8 ^ byte)]
+        })
     }
 }

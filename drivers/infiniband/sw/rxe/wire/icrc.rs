@@ -137,38 +137,6 @@ fn by_specification<C: Crc32>(
     Some(Icrc::start::<C>(network, udp, bth).update::<C>(rest))
 }
 
-/// The CRC for hosts without a kernel.
-#[cfg(test)]
-pub(crate) struct TableCrc;
-
-#[cfg(test)]
-impl TableCrc {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
-        let mut i = 0;
-        while i < 256 {
-            let mut crc = i as u32;
-            let mut bit = 0;
-            while bit < 8 {
-                crc = (crc >> 1) ^ if crc & 1 != 0 { 0xedb8_8320 } else { 0 };
-                bit += 1;
-            }
-            table[i] = crc;
-            i += 1;
-        }
-        table
-    };
-}
-
-#[cfg(test)]
-impl Crc32 for TableCrc {
-    fn update(crc: u32, bytes: &[u8]) -> u32 {
-        bytes.iter().fold(crc, |crc, byte| {
-            (crc >> 8) ^ Self::TABLE[usize::from(crc as u8 ^ byte)]
-        })
-    }
-}
-
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::prelude::kunit_tests(rust_rxe_icrc))]
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 mod tests {

@@ -274,6 +274,19 @@ impl<T: Copy> KernelRing<T> {
         Ok(())
     }
 
+    /// Moves the entries to `other`, which is empty, and changes places with it; `EINVAL` if they do
+    /// not fit.
+    fn change_places(&mut self, other: &mut Self) -> Result {
+        if self.used > other.capacity {
+            return Err(EINVAL);
+        }
+        while let Some(entry) = self.pop() {
+            other.push(entry).map_err(|_| EINVAL)?;
+        }
+        core::mem::swap(self, other);
+        Ok(())
+    }
+
     fn pop(&mut self) -> Option<T> {
         let entry = *self.slots.get(self.first).filter(|_| self.used > 0)?;
         self.first = self.first.wrapping_add(1) % self.capacity.max(1);
@@ -443,6 +456,21 @@ impl Cq {
         })
     }
 
+    /// Replaces the entries of a queue in the kernel by others of another number.
+    fn replace_entries(&self, entries: u32) -> Result<u32> {
+        check_entries(entries)?;
+        let geometry = Geometry::new(entries, abi::CQE_SLOT).ok_or(EINVAL)?;
+        let mut fresh = KernelRing::new(geometry.capacity())?;
+        let mut state = self.core.state.lock();
+        let Entries::Kernel(ring) = &mut state.entries else {
+            return Err(EINVAL);
+        };
+        let result = ring.change_places(&mut fresh);
+        // The old entries go after unlock.
+        drop(state);
+        result.map(|()| geometry.capacity())
+    }
+
     /// Replaces the ring by one of another size.
     fn replace_ring(&self, entries: u32, udata: Udata<'_>) -> Result<u32> {
         let mut fresh = user_ring(entries)?;
@@ -517,10 +545,15 @@ impl CqOps<Rxe> for Cq {
     }
 
     fn resize(this: &provider::Cq<Rxe>, entries: u32, udata: Udata<'_>) -> Result {
-        if udata.output_len() < size_of::<abi::CqResponse>() {
-            return Err(EINVAL);
-        }
-        this.set_entries(this.replace_ring(entries, udata)?);
+        let entries = if udata.is_user() {
+            if udata.output_len() < size_of::<abi::CqResponse>() {
+                return Err(EINVAL);
+            }
+            this.replace_ring(entries, udata)?
+        } else {
+            this.replace_entries(entries)?
+        };
+        this.set_entries(entries);
         Ok(())
     }
 }
@@ -546,6 +579,27 @@ mod tests {
             assert_eq!(ring.pop(), Some(7));
             assert_eq!(ring.pop(), None);
         }
+        Ok(())
+    }
+
+    #[test]
+    fn resize_keeps_entries() -> Result {
+        let mut ring = KernelRing::new(3)?;
+        for i in 0..4u64 {
+            assert!(ring.push(i).is_ok());
+            if i == 0 {
+                ring.pop();
+            }
+        }
+        assert!(ring.change_places(&mut KernelRing::new(2)?).is_err());
+        ring.change_places(&mut KernelRing::new(5)?)?;
+        assert!(ring.push(4).is_ok());
+        assert!(ring.push(5).is_ok());
+        assert!(ring.push(6).is_err());
+        for i in 1..6 {
+            assert_eq!(ring.pop(), Some(i));
+        }
+        assert_eq!(ring.pop(), None);
         Ok(())
     }
 

@@ -310,11 +310,24 @@ impl MrCore {
         memory.ok_or(EINVAL)?.prefetch(at, asked.len, kind)
     }
 
-    /// Changes a region of user memory. May sleep.
+    /// Moves the region to another domain; `EINVAL` if windows are bound.
+    fn move_to(&self, pd: PdId) -> Result {
+        let mut grant = self.grant.write();
+        if self.windows.load(Relaxed) != 0 || grant.state == State::Closed {
+            return Err(EINVAL);
+        }
+        grant.pd = pd;
+        Ok(())
+    }
+
+    /// Changes a region: memory and rights only of one of user memory, the domain of any. May sleep.
     ///
     /// `EINVAL` if windows are bound, or for what cannot be registered; `EACCES` if the pages were
     /// not pinned for writing and now shall be writable. Nothing has changed then.
     fn reregister(&self, device: &Device, change: &Change) -> Result {
+        if let (None, None, Some(pd)) = (change.memory, change.access, change.pd) {
+            return self.move_to(pd);
+        }
         let old_access = {
             let grant = self.grant.read();
             if !grant.backing.is_user() {

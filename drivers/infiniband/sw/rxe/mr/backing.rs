@@ -155,7 +155,8 @@ impl Backing {
         let rights = umem::Access::from_bits(access.bits());
         let persistent = access.contains(Access::FLUSH_PERSISTENT);
         if access.contains(Access::ON_DEMAND) && start == 0 && length == u64::MAX {
-            if persistent {
+            // Addresses are those of the process.
+            if persistent || iova != 0 {
                 return Err(EINVAL);
             }
             let memory = ProcessMemory::current(rights.writable())?;

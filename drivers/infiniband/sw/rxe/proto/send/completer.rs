@@ -81,6 +81,8 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
             self.resend_at = None;
             if self.una != self.nxt {
                 self.retry(env, &attrs);
+                // The peer may not have reported the gap yet.
+                self.recovering = false;
             }
         }
     }
@@ -125,7 +127,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
         if self.is_broken() {
             return;
         }
-        if self.nxt.is_before(self.una) {
+        if self.nxt.ahead_of(self.una) > self.max.ahead_of(self.una) {
             self.nxt = self.una;
         }
         self.retries = 0;

@@ -130,20 +130,23 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
             self.end_done(env);
             return Step::Did(1);
         }
+        let packets = match entry.wqe.op {
+            SendOp::Send(_) | SendOp::Write { .. } | SendOp::Read { .. } => {
+                packets_of(entry.wqe.len, attrs.mtu.bytes())
+            }
+            _ => 1,
+        };
         // The window is checked before the first packet goes out, so a message that could not
         // start at all stays queued and a drain does not wait for it.
         if self.transport == Transport::Rc
-            && (self.room() == 0 || self.is_too_deep(self.cursor, attrs))
+            && (self.room() == 0
+                || self.nxt.ahead_of(self.una) + packets > Psn::WINDOW
+                || self.is_too_deep(self.cursor, attrs))
         {
             return Step::Wait;
         }
         let first = self.nxt;
         if let Some(entry) = self.window.get_mut(self.cursor) {
-            let packets = packets_of(entry.wqe.len, attrs.mtu.bytes());
-            let packets = match entry.wqe.op {
-                SendOp::Send(_) | SendOp::Write { .. } | SendOp::Read { .. } => packets,
-                _ => 1,
-            };
             entry.phase = Phase::Started { first, packets };
         }
         Step::Did(0)
@@ -214,7 +217,9 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
             entry.phase = Phase::Done(Status::Success);
         }
         self.nxt = self.nxt.add(passed);
-        self.max = self.max.later(self.nxt);
+        if self.nxt.ahead_of(self.una) > self.max.ahead_of(self.una) {
+            self.max = self.nxt;
+        }
         if finished {
             self.cursor += 1;
             env.count(Counter::Sends);

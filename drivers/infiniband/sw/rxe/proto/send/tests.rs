@@ -277,6 +277,48 @@ mod packet_by_packet {
     }
 
     #[test]
+    fn the_longest_read_has_the_window_for_itself() {
+        let (mut slots, mut env) = (slots(), TestEnv::new());
+        let mut side = started(&mut slots, Transport::Rc, &send_attrs(0xff_fffe));
+        env.post(1, SEND, 1);
+        env.post(2, READ, 1 << 31);
+        env.post(3, SEND, 1);
+        run(&mut side, &mut env);
+        assert_eq!(env.packets, 1);
+        answer(&mut side, &mut env, 0xff_fffe, ACK, 0);
+        run(&mut side, &mut env);
+        assert_eq!(env.packets, 2);
+        assert_eq!(side.next_psn().get(), 0x7f_ffff);
+        answer(&mut side, &mut env, 0xff_ffff, part(0, 9), MTU);
+        env.now += TIMEOUT;
+        side.timer(&mut env);
+        run(&mut side, &mut env);
+        env.sent.pop();
+        env.sent.pop();
+        assert_eq!(env.next_sent(), Some((Op::ReadRequest, 0)));
+        assert_eq!(side.next_psn().get(), 0x7f_ffff);
+        assert_eq!((env.packets, env.ended.len()), (3, 1));
+    }
+
+    #[test]
+    fn after_a_timeout_a_gap_can_still_be_reported() {
+        let (mut slots, mut env) = (slots(), TestEnv::new());
+        let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));
+        env.post(1, SEND, 2 * MTU);
+        run(&mut side, &mut env);
+        env.now += TIMEOUT;
+        side.timer(&mut env);
+        run(&mut side, &mut env);
+        assert_eq!(env.packets, 4);
+        answer(&mut side, &mut env, 0, nak(NakCode::PsnSequence), 0);
+        run(&mut side, &mut env);
+        assert_eq!(env.packets, 6);
+        answer(&mut side, &mut env, 0, nak(NakCode::PsnSequence), 0);
+        run(&mut side, &mut env);
+        assert_eq!(env.packets, 6);
+    }
+
+    #[test]
     fn an_acknowledgement_past_a_read_shows_that_its_response_is_lost() {
         let (mut slots, mut env) = (slots(), TestEnv::new());
         let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));

@@ -67,7 +67,7 @@ pub(crate) enum Counter {
     SentRnr,
     /// `rcvd_seq_err`
     RcvdSeqErr,
-    /// `ack_deferred`
+    /// `ack_deferred`: an acknowledgement that a later one stands for.
     AckDeferred,
     /// `retry_exceeded_err`
     RetryExceeded,

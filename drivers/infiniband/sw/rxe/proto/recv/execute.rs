@@ -74,7 +74,11 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
         match self.execute(env, &attrs, packet, rx) {
             // The queue pair may have failed on the way.
             Ok(reply) if self.state == RecvState::Ready => match reply {
-                Reply::None if packet.bth.ack_req => self.ack_due = Some(psn),
+                Reply::None if packet.bth.ack_req => {
+                    if self.ack_due.replace(psn).is_some() {
+                        env.count(Counter::AckDeferred);
+                    }
+                }
                 Reply::None => (),
                 reply => self.answer(env, reply),
             },

@@ -156,12 +156,7 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
                 if !attrs.allowed.flush(how) || reth.len > MAX_MESSAGE {
                     return Err(INVALID);
                 }
-                self.need_resource()?;
-                if how.whole_region || reth.len != 0 {
-                    let len = if how.whole_region { 0 } else { reth.len };
-                    let mut range = open(env, &Reth { len, ..reth }, Right::Flush(how))?;
-                    env.flush(&mut range, how)?;
-                }
+                flush(env, &reth, how)?;
                 Ok(self.done(psn, Saved::Done))
             }
             Body::ReadResponse(_) | Body::Ack(_) | Body::AtomicAck(..) => Ok(Reply::None),
@@ -424,8 +419,16 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
                 }
             }
             Body::AtomicWrite(..) | Body::Flush(..) => {
-                if let Some(saved @ Saved::Done) = resource.map(|resource| resource.saved) {
-                    let content = self.content_of(saved);
+                let done = match (resource.map(|resource| resource.saved), packet.body) {
+                    (Some(Saved::Done), _) => true,
+                    // Nothing can be kept, but to flush again does no harm.
+                    (None, Body::Flush(Some(how), reth)) if !self.resources.has_room() => {
+                        attrs.allowed.flush(how) && flush(env, &reth, how).is_ok()
+                    }
+                    _ => false,
+                };
+                if done {
+                    let content = self.content_of(Saved::Done);
                     self.answer_again(env, Reply::Single(content, psn));
                 }
             }
@@ -441,6 +444,15 @@ fn open<E: RecvEnv>(env: &mut E, reth: &Reth, right: Right) -> Result<E::Remote,
         len: reth.len,
         right,
     })
+}
+
+fn flush<E: RecvEnv>(env: &mut E, reth: &Reth, how: Feth) -> Result<(), AccessError> {
+    if !how.whole_region && reth.len == 0 {
+        return Ok(());
+    }
+    let len = if how.whole_region { 0 } else { reth.len };
+    let mut range = open(env, &Reth { len, ..*reth }, Right::Flush(how))?;
+    env.flush(&mut range, how)
 }
 
 /// Whether `part` is a range of `whole`. Neither sum can wrap.

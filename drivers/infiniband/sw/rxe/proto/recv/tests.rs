@@ -551,6 +551,29 @@ mod packet_by_packet {
     }
 
     #[test]
+    fn a_flush_needs_no_place() {
+        let mut env = TestEnv::new();
+        let mut side: Side<'_> = RecvSide::new(Transport::Rc, 18, false);
+        side.start(&recv_attrs(0), &mut []);
+        let how = Feth {
+            global: true,
+            persistent: false,
+            whole_region: false,
+        };
+        for times in 1..=2 {
+            give(
+                &mut side,
+                &mut env,
+                0,
+                Body::Flush(Some(how), reth(0, 8)),
+                0,
+            );
+            assert_eq!(env.next_sent(), Some((Op::ReadResponseOnly, 0)));
+            assert_eq!(env.executed, times);
+        }
+    }
+
+    #[test]
     fn what_is_repeated_is_acknowledged_again() {
         let (mut slots, mut env) = (NONE, TestEnv::new());
         let mut side = started(&mut slots, Transport::Rc, 0);

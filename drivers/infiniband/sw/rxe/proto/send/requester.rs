@@ -159,7 +159,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
 
     /// Whether the request must wait for an earlier response.
     fn is_too_deep(&self, position: usize, attrs: &SendAttrs) -> bool {
-        self.outstanding >= u32::from(attrs.max_rd_atomic)
+        self.outstanding >= u32::from(attrs.max_rd_atomic).max(1)
             && self
                 .window
                 .get(position)
@@ -250,7 +250,9 @@ fn check<L>(wqe: &SendWqe<L>, transport: Transport, attrs: &SendAttrs) -> Result
         }
         _ => transport == Transport::Rc,
     };
-    if !known || (wqe.op.needs_response() && attrs.max_rd_atomic == 0) {
+    // A FLUSH can do without a place at the responder, as it may be executed twice.
+    let keeps = wqe.op.needs_response() && !matches!(wqe.op, SendOp::Flush { .. });
+    if !known || (keeps && attrs.max_rd_atomic == 0) {
         return Err(Status::LocQpOp);
     }
     let limit = match transport {

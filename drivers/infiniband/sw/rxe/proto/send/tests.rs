@@ -510,9 +510,18 @@ mod packet_by_packet {
         let mut attrs = send_attrs(0);
         attrs.max_rd_atomic = 0;
         let mut side = started(&mut slots, Transport::Rc, &attrs);
-        env.post(1, READ, 8);
+        env.post(1, flush, 8);
+        env.post(2, flush, 8);
+        env.post(3, READ, 8);
         run(&mut side, &mut env);
-        assert_eq!(env.next_ended(), Some((1, Some(Status::LocQpOp))));
+        assert_eq!(env.packets, 1);
+        answer(&mut side, &mut env, 0, READ_ONLY, 0);
+        run(&mut side, &mut env);
+        answer(&mut side, &mut env, 1, READ_ONLY, 0);
+        run(&mut side, &mut env);
+        assert_eq!(env.next_ended(), Some((1, Some(Status::Success))));
+        assert_eq!(env.next_ended(), Some((2, Some(Status::Success))));
+        assert_eq!(env.next_ended(), Some((3, Some(Status::LocQpOp))));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 #include "addr.c"
 #include "cache.c"
+#include "classic.c"
 #include "counters.c"
 #include "cq.c"
 #include "device.c"

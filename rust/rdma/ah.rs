@@ -335,6 +335,40 @@ impl AhAttr {
         self.0.sl = sl;
     }
 
+    /// Sets the static rate.
+    pub fn set_static_rate(&mut self, rate: u8) {
+        self.0.static_rate = rate;
+    }
+
+    /// Destination LID and path bits, zeroes for a vector that has none.
+    pub fn lid(&self) -> (u32, u8) {
+        // SAFETY: The family says which view of the union is valid.
+        unsafe {
+            let address = &self.0.__bindgen_anon_1;
+            match self.kind() {
+                AhType::Ib => (address.ib.dlid.into(), address.ib.src_path_bits),
+                AhType::Opa => (address.opa.dlid, address.opa.src_path_bits),
+                AhType::Roce | AhType::Undefined => (0, 0),
+            }
+        }
+    }
+
+    /// Flags and route of the C structure, the pointer to the source GID included: that is a
+    /// copy, the reference stays here.
+    pub fn raw_route(&self) -> (u8, bindings::ib_global_route) {
+        (self.0.ah_flags, self.0.grh)
+    }
+
+    /// Writes flags and route of a vector without a source GID; that of `grh` is not taken over.
+    pub fn set_raw_route(&mut self, flags: u8, grh: bindings::ib_global_route) {
+        self.0.ah_flags = flags;
+        // INVARIANT: The source GID is the one that was here.
+        self.0.grh = bindings::ib_global_route {
+            sgid_attr: self.0.grh.sgid_attr,
+            ..grh
+        };
+    }
+
     /// Whether there is a global route.
     pub fn has_grh(&self) -> bool {
         u32::from(self.0.ah_flags) & bindings::ib_ah_flags_IB_AH_GRH != 0

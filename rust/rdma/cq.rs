@@ -162,6 +162,22 @@ impl Cq {
         )?)
     }
 
+    /// Asks the driver for another number of entries, with the operation that it has for user
+    /// space. May sleep.
+    pub fn driver_resize(&self, entries: u32) -> Result {
+        to_result(driver_op!(
+            self.device(),
+            resize_user_cq(self.as_raw(), entries, core::ptr::null_mut())
+        )?)
+    }
+
+    /// Asks the driver how many completions there are, at most `limit`.
+    pub fn driver_peek(&self, limit: u32) -> Result<u32> {
+        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
+        let count = driver_op!(self.device(), peek_cq(self.as_raw(), limit))?;
+        to_result(count.min(0)).map(|()| count as u32)
+    }
+
     /// Processes at most `budget` completions here and now (all that there are without a
     /// budget); returns how many. For queues that are polled directly.
     pub fn process_direct(&self, budget: Option<u32>) -> u32 {

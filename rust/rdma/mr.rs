@@ -54,6 +54,23 @@ impl Access {
         Self(bits as u32)
     }
 
+    /// Whether peers have any right.
+    pub fn is_remote(self) -> bool {
+        const REMOTE: u32 = bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
+            | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
+            | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
+        self.0 & REMOTE != 0
+    }
+
+    /// Whether the rights go together and the device has them all.
+    ///
+    /// `EINVAL` for rights that contradict each other or that nobody knows, `EOPNOTSUPP` for
+    /// those that the device lacks.
+    pub fn check(self, device: &Device) -> Result {
+        // SAFETY: The device is live.
+        to_result(unsafe { bindings::rdma_check_mr_access(device.as_raw(), self.0) })
+    }
+
     /// The bits as C passes them.
     pub fn bits(self) -> kernel::ffi::c_int {
         self.0 as kernel::ffi::c_int
@@ -331,6 +348,11 @@ impl Mr {
         }
     }
 
+    /// What tells this region from all others while it exists.
+    pub fn identity(&self) -> usize {
+        self.as_raw().addr()
+    }
+
     /// What the region is for.
     pub fn kind(&self) -> MrKind {
         // SAFETY: Set at creation.
@@ -370,6 +392,18 @@ impl Mr {
             (*mr).__bindgen_anon_1.uobject = core::mem::ManuallyDrop::new(ptr::null_mut());
             (*mr).need_inval = false;
         }
+    }
+
+    /// Fills in a region that covers all DMA memory and that a consumer asked for, counts it as a
+    /// use of the domain and lists it. For the creator.
+    pub fn set_up_dma(&self, pd: &Pd) {
+        self.set_up_internal(pd);
+        // SAFETY: The creator has the object for itself.
+        unsafe {
+            (*self.as_raw()).dm = ptr::null_mut();
+            (*self.as_raw()).sig_attrs = ptr::null_mut();
+        }
+        self.attach(pd);
     }
 
     /// Fills in a region of user memory, counts it as a use of the domain and lists it. For the
@@ -416,6 +450,39 @@ impl Mr {
                 Owner::SameAs(pd.owner_entry()),
             );
         }
+    }
+
+    /// Moves the region to another domain of the device, with the operation that the driver has
+    /// for user space. For the consumer that uses the region; nobody may use it meanwhile. May
+    /// sleep.
+    pub fn driver_move(&self, pd: &Pd) -> Result {
+        let old = self.pd();
+        let moved = driver_op!(
+            self.device(),
+            rereg_user_mr(
+                self.as_raw(),
+                bindings::ib_mr_rereg_flags_IB_MR_REREG_PD as kernel::ffi::c_int,
+                0,
+                0,
+                0,
+                0,
+                pd.as_raw(),
+                ptr::null_mut()
+            )
+        )?;
+        // A new region instead of this one is for user space only.
+        if !from_err_ptr(moved)?.is_null() {
+            return Err(EOPNOTSUPP);
+        }
+        pd.uses().acquire().keep();
+        // SAFETY: The region is live, and its entry listed. The old domain is in use until the
+        // last reader of the entry that may have seen it is gone.
+        unsafe {
+            (&raw mut (*self.as_raw()).pd).write_volatile(pd.as_raw());
+            bindings::rdma_restrack_sync(&raw mut (*self.as_raw()).res);
+        }
+        drop(old.uses().reclaim());
+        Ok(())
     }
 
     /// Takes the region off the tracker's list, after the last reader. It cannot come back.

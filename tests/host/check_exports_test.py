@@ -27,6 +27,13 @@ class Faults(unittest.TestCase):
     def test_extra(self):
         self.assertEqual(len(list(ce.export_faults({"a": (True, "")}, {}))), 1)
 
+    def test_classic(self):
+        good = {"ib_classic_a": (True, "")}
+        self.assertEqual(list(ce.classic_faults({"ib_classic_a"}, good)), [])
+        self.assertEqual(len(list(ce.classic_faults({"ib_a"}, {"ib_a": (True, "")}))), 1)
+        self.assertEqual(len(list(ce.classic_faults({"ib_classic_a"}, {}))), 1)
+        self.assertEqual(len(list(ce.classic_faults({"ib_classic_a"}, {"ib_classic_a": (False, "")}))), 1)
+
     def test_missing_is_listed_not_a_fault(self):
         self.assertEqual(list(ce.export_faults({}, {"a": (True, "")})), [])
         self.assertEqual(ce.missing_exports({}, {"a": (True, "")}), ["a"])

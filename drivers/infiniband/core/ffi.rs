@@ -11,6 +11,8 @@ mod addr;
 mod cache;
 #[cfg(part_cgroup)]
 mod cgroup;
+#[cfg(part_verbs)]
+mod classic;
 #[cfg(part_counters)]
 mod counters;
 #[cfg(part_cq)]

@@ -16,6 +16,8 @@ mod agent;
 mod cache;
 #[cfg(part_cgroup)]
 mod cgroup;
+#[cfg(part_verbs)]
+mod classic;
 #[cfg(part_counters)]
 mod counters;
 #[cfg(part_cq)]

@@ -37,11 +37,12 @@ part-umem_odp		:= rust
 part-verbs		:= rust
 
 # C companions of a Rust part: what has to stay C (tracepoint definitions,
-# variadic printers, module glue, data whose address is ABI).
+# variadic printers, module glue, data whose address is ABI), and the list of the
+# classic calls, which are exported beside the stock names.
 c-of-device		:= device_glue.o device_printk.o
 c-of-mad		:= mad_glue.o
 c-of-rw			:= rw_param.o
-c-of-verbs		:=
+c-of-verbs		:= exports/classic.o
 
 ib-core-parts := $(sort $(patsubst part-%,%,$(filter part-%,$(.VARIABLES))))
 rust-parts := $(foreach p,$(ib-core-parts),$(if $(filter rust,$(part-$(p))),$(p)))

@@ -114,6 +114,18 @@ fn resolve_unicast_dmac(attr: &mut AhAttr) -> Result {
     Ok(())
 }
 
+/// Finds the Ethernet address for a RoCE vector without a source GID. May sleep, up to about a
+/// second. A hop limit that is there stays.
+pub(crate) fn resolve_next_hop_of(device: &Device, attr: &mut AhAttr) -> Result {
+    let hop_limit = attr.hop_limit();
+    let filled = Filled::new(device, attr)?;
+    resolve_dmac(filled.attr)?;
+    if hop_limit != 0 {
+        filled.attr.set_hop_limit(hop_limit);
+    }
+    Ok(())
+}
+
 fn create_filled(
     pd: &Pd,
     attr: &mut AhAttr,

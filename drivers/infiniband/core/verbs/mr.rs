@@ -2,6 +2,7 @@
 
 //! Memory regions.
 
+use crate::classic::notes::{self, Taken};
 use kernel::{bindings, prelude::*};
 use rdma::{
     mr::{Access, Mr, MrKind, PageSetter, SgList, SgeList, SigAttrs},
@@ -88,7 +89,12 @@ pub(crate) fn dereg(mr: &Mr, udata: Option<&Udata>) -> Result {
     mr.trace_dereg();
     let holdings = mr.holdings();
     mr.untrack();
-    mr.driver_dereg(udata)?;
+    // Its place in memory may belong to another region as soon as the driver has let go.
+    let note = notes::take(mr);
+    if let Err(e) = mr.driver_dereg(udata) {
+        note.into_iter().for_each(Taken::put_back);
+        return Err(e);
+    }
     holdings.release();
     Ok(())
 }

@@ -390,6 +390,24 @@ mod packet_by_packet {
     }
 
     #[test]
+    fn a_fence_holds_a_local_operation_back() {
+        let (mut slots, mut env) = (slots(), TestEnv::new());
+        let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));
+        env.post(1, READ, 1);
+        run(&mut side, &mut env);
+        env.post(2, SendOp::Local(LocalOp::LocalInvalidate), 0);
+        if let Some(mut wqe) = env.posted.pop() {
+            wqe.fence = true;
+            env.posted.push(wqe);
+        }
+        run(&mut side, &mut env);
+        assert_eq!((env.executed, env.posted.len()), (0, 0));
+        answer(&mut side, &mut env, 0, READ_ONLY, 1);
+        run(&mut side, &mut env);
+        assert_eq!((env.executed, env.ended.len()), (1, 2));
+    }
+
+    #[test]
     fn the_request_at_fault_says_why() {
         let (mut slots, mut env) = (slots(), TestEnv::new());
         let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));

@@ -72,5 +72,5 @@ pub use stats::{PortStats, StatValues};
 pub use ucontext::{Ucontext, UcontextOps};
 pub use udata::Udata;
 pub use wc::{QpTag, Wc, WcOpcode, WcSlots, WcStatus};
-pub use wr::{Atomic, RecvList, RecvWr, SendFlags, SendList, SendOp, SendWr, Sge, Target};
+pub use wr::{Atomic, BindMw, RecvList, RecvWr, SendFlags, SendList, SendOp, SendWr, Sge, Target};
 pub use xrcd::{NewXrcd, Xrcd, XrcdOps};

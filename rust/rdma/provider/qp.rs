@@ -9,6 +9,7 @@ use super::{
     Cq, Driver, Pd, QpTag, Srq, Udata, Xrcd,
 };
 use crate::{
+    classic::Promises,
     gid::Gid,
     qp::{self, AttrMask, QpAttr, QpInitAttr},
 };
@@ -314,7 +315,8 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
     // SAFETY: By the contract of the operation.
     unsafe {
         let this = Qp::<D>::from_raw(qp);
-        let mut list = SendList::from_raw(wr, this.core().kind().is_datagram());
+        let binds = Promises::of(this.core().device()).takes_bind_requests();
+        let mut list = SendList::from_raw(wr, this.core().kind().is_datagram(), binds);
         let result = D::Qp::post_send(this, &mut list);
         list.conclude(result, bad)
     }

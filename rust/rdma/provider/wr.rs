@@ -185,14 +185,35 @@ pub enum SendOp<'a, D: Driver> {
         /// The rights.
         access: Access,
     },
+    /// Binds a memory window. Only for a driver that promises to take it, see
+    /// [`Promises::BIND_MW`](crate::classic::Promises::BIND_MW).
+    BindMw(BindMw),
     /// An opcode that is not for this interface; the number of C.
     Other(u32),
+}
+
+/// What a memory window is to be bound to (`struct ib_bind_mw_wr`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BindMw {
+    /// The window, by the key that it has before.
+    pub window: u32,
+    /// The key that it has from then on.
+    pub new_key: u32,
+    /// The region, by its local key.
+    pub region: u32,
+    /// First address in the region.
+    pub addr: u64,
+    /// Bytes; none closes a window of type 1.
+    pub length: u64,
+    /// Rights of peers.
+    pub access: Access,
 }
 
 /// A send request.
 pub struct SendWr<'a, D: Driver> {
     raw: *const bindings::ib_send_wr,
     datagram: bool,
+    binds: bool,
     _list: PhantomData<&'a D>,
 }
 
@@ -366,6 +387,22 @@ impl<'a, D: Driver> SendWr<'a, D> {
                         access: Access::from_bits((*reg).access),
                     }
                 }
+                bindings::ib_wr_opcode_IB_WR_BIND_MW if self.binds => {
+                    let bind: *const bindings::ib_bind_mw_wr = self.raw.cast();
+                    let info = &(*bind).bind_info;
+                    SendOp::BindMw(BindMw {
+                        window: (*(*bind).mw).rkey,
+                        new_key: (*bind).rkey,
+                        region: if info.mr.is_null() {
+                            0
+                        } else {
+                            (*info.mr).lkey
+                        },
+                        addr: info.addr,
+                        length: info.length,
+                        access: Access::from_bits(info.mw_access_flags),
+                    })
+                }
                 other => SendOp::Other(other),
             }
         }
@@ -377,6 +414,7 @@ pub struct SendList<'a, D: Driver> {
     next: *const bindings::ib_send_wr,
     taken: *const bindings::ib_send_wr,
     datagram: bool,
+    binds: bool,
     _list: PhantomData<&'a D>,
 }
 
@@ -384,12 +422,18 @@ impl<'a, D: Driver> SendList<'a, D> {
     /// # Safety
     ///
     /// `first` must be a list of requests that is valid for `'a`, whose requests fit the kind of
-    /// the queue pair.
-    pub(super) unsafe fn from_raw(first: *const bindings::ib_send_wr, datagram: bool) -> Self {
+    /// the queue pair. `binds` says that the driver takes requests to bind a window, so that those
+    /// are `struct ib_bind_mw_wr`.
+    pub(super) unsafe fn from_raw(
+        first: *const bindings::ib_send_wr,
+        datagram: bool,
+        binds: bool,
+    ) -> Self {
         Self {
             next: first,
             taken: first,
             datagram,
+            binds,
             _list: PhantomData,
         }
     }
@@ -428,6 +472,7 @@ impl<'a, D: Driver> Iterator for SendList<'a, D> {
         Some(SendWr {
             raw: self.taken,
             datagram: self.datagram,
+            binds: self.binds,
             _list: PhantomData,
         })
     }

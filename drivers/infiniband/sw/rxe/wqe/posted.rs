@@ -22,6 +22,7 @@ use crate::{
     abi::Sge,
     ah::Destination,
     device::Rxe,
+    mw::BindRequest,
     proto::wr::{
         LocalOp,
         RecvWqe,
@@ -116,6 +117,17 @@ fn parse_kernel(wr: &SendWr<'_, Rxe>, caps: &SendCaps) -> Result<Parsed> {
                 iova,
             };
             Parsed::local(LocalOp::RegMr, register)
+        }
+        provider::SendOp::BindMw(bind) => {
+            let request = BindRequest {
+                window: Key(bind.window),
+                new_key: Key(bind.new_key),
+                region: Key(bind.region),
+                addr: bind.addr,
+                length: bind.length,
+                access: bind.access,
+            };
+            Parsed::local(LocalOp::BindMw, Payload::Bind(request))
         }
         _ => return Err(EINVAL),
     };

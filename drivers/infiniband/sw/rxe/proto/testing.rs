@@ -46,6 +46,7 @@ pub(crate) struct Sent {
     pub(crate) op: Op,
     pub(crate) psn: u32,
     pub(crate) ack_req: bool,
+    pub(crate) solicited: bool,
     /// Offset in the message and bytes of payload.
     pub(crate) offset: u32,
     pub(crate) len: u32,
@@ -172,6 +173,7 @@ impl TestEnv {
                     op: packet.opcode.op(),
                     psn: packet.bth.psn.get(),
                     ack_req: packet.bth.ack_req,
+                    solicited: packet.bth.solicited,
                     offset: segment.offset,
                     len: segment.len,
                     body: packet.body,

@@ -178,12 +178,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
         let reliable = self.transport == Transport::Rc;
         let number = self.nxt.ahead_of(first);
         let room = if reliable { self.room() } else { u32::MAX };
-        let fenced = self.outstanding > 0
-            && self
-                .window
-                .get(self.cursor)
-                .is_some_and(|entry| entry.wqe.fence && number == 0);
-        if room == 0 || fenced || self.is_too_deep(self.cursor, attrs) {
+        if room == 0 || self.is_too_deep(self.cursor, attrs) {
             return Step::Wait;
         }
         let (nxt, transport, qpn) = (self.nxt, self.transport, self.qpn);

@@ -10,7 +10,7 @@ mod packet_by_packet {
     use crate::proto::testing::*;
     use crate::proto::wr::{LocalOp, SendOp, Status, WcOp};
     use crate::wire::aeth::{NakCode, RnrTimer, Syndrome};
-    use crate::wire::ext::Feth;
+    use crate::wire::ext::{Feth, Imm};
     use crate::wire::opcode::{Op, Service};
     use crate::wire::packet::{Body, ReadPart};
 
@@ -127,6 +127,55 @@ mod packet_by_packet {
         assert_eq!(env.packets, 300);
         answer(&mut side, &mut env, 299, ACK, 0);
         assert_eq!(env.next_ended(), Some((1, Some(Status::Success))));
+    }
+
+    #[test]
+    fn the_last_packet_of_the_window_asks_for_an_acknowledgement() {
+        let (mut slots, mut env) = (slots(), TestEnv::new());
+        let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));
+        env.post(1, SEND, 1);
+        env.post(2, SEND, 300 * MTU);
+        let (mut asking, mut last) = ([0; 4], None);
+        let mut asked = 0;
+        while side.run(&mut env, 16) == Progress::More {
+            while let Some(sent) = env.sent.pop() {
+                last = Some(sent.psn);
+                if let (true, Some(place)) = (sent.ack_req, asking.get_mut(asked)) {
+                    *place = sent.psn;
+                    asked += 1;
+                }
+            }
+        }
+        // The short message, the 64th packet of the long one, and where the window ends.
+        assert_eq!((asked, asking), (3, [0, 64, 127, 0]));
+        assert_eq!(last, Some(127));
+    }
+
+    #[test]
+    fn solicited_events_are_of_messages_that_take_a_receive() {
+        let imm = Some(Imm([0; 4]));
+        let kinds = [
+            (SEND, true),
+            (WRITE, false),
+            (SendOp::Write { to: AT, imm }, true),
+            (READ, false),
+        ];
+        for (op, expected) in kinds {
+            let (mut slots, mut env) = (slots(), TestEnv::new());
+            let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));
+            env.post(1, op, MTU + 1);
+            if let Some(mut wqe) = env.posted.pop() {
+                wqe.solicited = true;
+                env.posted.push(wqe);
+            }
+            run(&mut side, &mut env);
+            let mut last = None;
+            while let Some(sent) = env.sent.pop() {
+                assert!(last != Some(true));
+                last = Some(sent.solicited);
+            }
+            assert_eq!(last, Some(expected));
+        }
     }
 
     #[test]

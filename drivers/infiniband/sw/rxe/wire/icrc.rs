@@ -74,16 +74,6 @@ impl Icrc {
         Self(C::update(self.0, bytes))
     }
 
-    /// From the value that an own copy loop has continued: see [`Icrc::raw`].
-    pub(crate) const fn from_raw(crc: u32) -> Self {
-        Self(crc)
-    }
-
-    /// The CRC so far, for a copy loop that computes it on the way.
-    pub(crate) const fn raw(self) -> u32 {
-        self.0
-    }
-
     /// The last four bytes of the packet.
     pub(crate) const fn finish(self) -> [u8; 4] {
         (!self.0).to_le_bytes()
@@ -172,9 +162,8 @@ mod tests {
         let whole = start.update::<BitCrc>(&PAYLOAD);
         assert_eq!(whole.finish(), [0x97, 0x51, 0x0f, 0xec]);
         // In pieces, as a copy loop does it.
-        let raw = BitCrc::update(start.raw(), &PAYLOAD[..3]);
-        let pieces = Icrc::from_raw(raw).update::<BitCrc>(&PAYLOAD[3..]);
-        assert_eq!(pieces, whole);
+        let pieces = start.update::<BitCrc>(&PAYLOAD[..3]);
+        assert_eq!(pieces.update::<BitCrc>(&PAYLOAD[3..]), whole);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(crate) enum Service {
 
 impl Service {
     /// All services.
+    #[cfg(any(test, CONFIG_KUNIT = "y"))]
     pub(crate) const ALL: [Self; 4] = [Self::Rc, Self::Uc, Self::Ud, Self::Xrc];
 
     /// The service of an opcode byte. Reliable datagrams and the congestion notification are
@@ -37,11 +38,6 @@ impl Service {
     /// The opcode bits of the service.
     const fn base(self) -> u8 {
         (self as u8) << 5
-    }
-
-    /// Whether packets are acknowledged and resent.
-    pub(crate) const fn is_reliable(self) -> bool {
-        matches!(self, Self::Rc | Self::Xrc)
     }
 }
 
@@ -98,11 +94,6 @@ impl Place {
     /// Whether the packet starts a message.
     pub(crate) const fn starts(self) -> bool {
         matches!(self, Self::First | Self::Only)
-    }
-
-    /// Whether the packet ends a message.
-    pub(crate) const fn ends(self) -> bool {
-        matches!(self, Self::Last | Self::Only)
     }
 }
 

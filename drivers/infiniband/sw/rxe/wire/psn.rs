@@ -62,12 +62,6 @@ impl Psn {
         self.ahead_of(other) >= HALF
     }
 
-    /// Whether `self` comes after `other`.
-    pub(crate) const fn is_after(self, other: Self) -> bool {
-        let ahead = self.ahead_of(other);
-        ahead != 0 && ahead < HALF
-    }
-
     /// Whether `self` is one of the `n` numbers from `first` on.
     pub(crate) const fn is_within(self, first: Self, n: u32) -> bool {
         self.ahead_of(first) < n
@@ -118,10 +112,10 @@ mod tests {
             let base = Psn::new(base);
             for n in [1, 2, 127, 128, HALF - 1] {
                 let later = base.add(n);
-                assert!(later.is_after(base) && !later.is_before(base));
-                assert!(base.is_before(later) && !base.is_after(later));
+                assert!(!later.is_before(base));
+                assert!(base.is_before(later));
             }
-            assert!(!base.is_after(base) && !base.is_before(base));
+            assert!(!base.is_before(base));
             assert!(base.add(HALF).is_before(base));
         }
     }

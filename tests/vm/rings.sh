@@ -1,0 +1,19 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# set: long
+# timeout: 1800
+# A process that fills the rings of its queues with nonsense, under the eyes of
+# one that uses the same device well. Only for the Rust driver: the C driver
+# executes requests inside the ring.
+# shellcheck source=tests/vm/lib.sh
+. "$(dirname "$0")/lib.sh"
+H=$(cd "$(dirname "$0")" && pwd)
+
+case $(modinfo -n rdma_rxe) in
+*/updates/*) ;;
+*) result SKIP rings "rdma_rxe is the distribution's"; exit 0 ;;
+esac
+rig_dummy || { result FAIL rig; exit 1; }
+t rings -T $((${RINGS_SECONDS:-600} + 200)) "python3 '$H/rings.py' ${RINGS_SECONDS:-600} ${RINGS_SEED:-1}"
+t nothing-left "[ \$(rdma -j resource show qp dev rxe0 | grep -o lqpn | wc -l) -le 1 ]"
+finish

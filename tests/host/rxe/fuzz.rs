@@ -10,7 +10,7 @@ use crate::proto::send::SendState;
 use crate::proto::wr::*;
 use crate::random::Random;
 use crate::sim::*;
-use crate::traffic::{pair, receive};
+use crate::traffic::{attrs, pair, receive};
 use crate::wire::aeth::{Aeth, NakCode, RnrTimer, Syndrome};
 use crate::wire::build::HeaderBuf;
 use crate::wire::ext::{AtomicEth, Deth, Feth, Imm, Key, Reth};
@@ -312,6 +312,18 @@ pub fn besieged(mut random: Random, packets: u64) {
             recv.invalid = random.permille(3).then_some(Status::LocQpOp);
             host.world.recv_queue.push_back(recv);
             posted += 1;
+        }
+        // The consumer changes what it may.
+        match random.below(200) {
+            0 => host.send.drain(&mut host.world, true),
+            1 | 2 if matches!(host.send.state(), SendState::Drained | SendState::SqError) => {
+                host.send.start(&attrs(Mtu::B256, 17, 0x20, 0xff_fff0).1);
+            }
+            3 => {
+                let depth = random.below(4) as usize;
+                assert!(host.recv.set_resources(vec![None; depth]).is_some());
+            }
+            _ => (),
         }
         let psn = if random.permille(600) {
             host.recv.expected_psn()

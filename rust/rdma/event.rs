@@ -58,7 +58,8 @@ impl PortEvent {
         ),
     ];
 
-    fn from_raw(raw: bindings::ib_event_type) -> Option<Self> {
+    /// From the number of C; nothing if it is no event of a port.
+    pub fn from_raw(raw: bindings::ib_event_type) -> Option<Self> {
         Self::TABLE
             .into_iter()
             .find_map(|(event, code)| (code == raw).then_some(event))

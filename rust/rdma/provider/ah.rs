@@ -22,7 +22,8 @@ new_object! {
 
 impl NewAh<'_> {
     /// The protection domain.
-    pub fn pd<D: Driver>(&self, _device: &super::Device<D>) -> &Pd<D> {
+    pub fn pd<D: Driver>(&self, device: &super::Device<D>) -> &Pd<D> {
+        device.check_owns(self.0.device());
         // SAFETY: Set before the driver is asked; the domain outlives its handles, and is one of
         // the same driver.
         unsafe { Pd::from_raw((*self.0.as_raw()).pd) }

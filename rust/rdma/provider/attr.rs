@@ -65,6 +65,15 @@ pub enum LinkWidth {
     X12 = bindings::ib_port_width_IB_WIDTH_12X as u8,
 }
 
+impl LinkWidth {
+    /// From the number of C.
+    pub fn from_raw(raw: u8) -> Option<Self> {
+        [Self::X1, Self::X2, Self::X4, Self::X8, Self::X12]
+            .into_iter()
+            .find(|width| *width as u8 == raw)
+    }
+}
+
 /// State of the physical link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -83,6 +92,23 @@ pub enum PhysState {
     Recovery = bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_LINK_ERROR_RECOVERY as u8,
     /// Is tested.
     Test = bindings::ib_port_phys_state_IB_PORT_PHYS_STATE_PHY_TEST as u8,
+}
+
+impl PhysState {
+    /// From the number of C.
+    pub fn from_raw(raw: u8) -> Option<Self> {
+        [
+            Self::Sleep,
+            Self::Polling,
+            Self::Disabled,
+            Self::Training,
+            Self::LinkUp,
+            Self::Recovery,
+            Self::Test,
+        ]
+        .into_iter()
+        .find(|state| *state as u8 == raw)
+    }
 }
 
 /// What a driver tells of a port. The core gives no default: see [`PortAttr::new`].
@@ -172,8 +198,38 @@ impl PortAttr {
         self.state = state.0;
     }
 
+    /// From the C structure; `EINVAL` if an MTU, the width or the state of the link is none.
+    pub fn read(from: &bindings::ib_port_attr) -> kernel::error::Result<Self> {
+        use kernel::error::code::EINVAL;
+        Ok(Self {
+            state: from.state,
+            max_mtu: Mtu::from_raw(from.max_mtu).ok_or(EINVAL)?,
+            active_mtu: Mtu::from_raw(from.active_mtu).ok_or(EINVAL)?,
+            phys_mtu: from.phys_mtu,
+            gid_table_len: from.gid_tbl_len.try_into().map_err(|_| EINVAL)?,
+            ip_gids: from.ip_gids() != 0,
+            capabilities: from.port_cap_flags,
+            capabilities2: from.port_cap_flags2,
+            max_message: from.max_msg_sz,
+            bad_pkeys: from.bad_pkey_cntr,
+            bad_qkeys: from.qkey_viol_cntr,
+            pkey_table_len: from.pkey_tbl_len,
+            lid: from.lid,
+            lmc: from.lmc,
+            sm_lid: from.sm_lid,
+            sm_sl: from.sm_sl,
+            max_vl: from.max_vl_num,
+            subnet_timeout: from.subnet_timeout,
+            init_type_reply: from.init_type_reply,
+            width: LinkWidth::from_raw(from.active_width).ok_or(EINVAL)?,
+            speed: from.active_speed,
+            phys_state: PhysState::from_raw(from.phys_state).ok_or(EINVAL)?,
+            subnet_prefix: from.subnet_prefix,
+        })
+    }
+
     /// Fills in the C structure.
-    pub(super) fn write(&self, to: &mut bindings::ib_port_attr) {
+    pub fn write(&self, to: &mut bindings::ib_port_attr) {
         to.subnet_prefix = self.subnet_prefix;
         to.state = self.state;
         to.max_mtu = self.max_mtu as u32;

@@ -89,6 +89,12 @@ impl<D: Driver> Device<D> {
         &self.core
     }
 
+    /// Insists that an object is one of this device. It always is, unless the driver mixes up two
+    /// drivers.
+    pub(super) fn check_owns(&self, device: &device::Device) {
+        assert!(ptr::eq(self.as_raw(), device.as_raw()));
+    }
+
     /// The driver's part of a registered device, if it is one of `D` at all.
     pub fn from_core(device: &Get) -> Option<&Self> {
         let this: *const Self = device.as_raw().cast();

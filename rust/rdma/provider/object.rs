@@ -46,14 +46,14 @@ macro_rules! provided_object {
             ///
             /// `ptr` must be an object of a device of `D` whose driver's part is initialised, and
             /// live for `'a`.
-            pub(crate) unsafe fn from_raw<'a>(ptr: *mut kernel::bindings::$raw) -> &'a Self {
+            pub unsafe fn from_raw<'a>(ptr: *mut kernel::bindings::$raw) -> &'a Self {
                 // SAFETY: By the contract of this function; the C object comes first.
                 // INVARIANT: As above.
                 unsafe { &*ptr.cast() }
             }
 
             /// The C object.
-            pub(crate) fn as_raw(&self) -> *mut kernel::bindings::$raw {
+            pub fn as_raw(&self) -> *mut kernel::bindings::$raw {
                 self.core.as_raw()
             }
 

@@ -32,7 +32,11 @@ impl NewPd<'_> {
 #[vtable]
 pub trait PdOps<D: Driver>: Sized + Send + Sync + 'static {
     /// Sets up the driver's part. May sleep.
-    fn alloc(pd: NewPd<'_>, udata: Udata<'_>) -> impl PinInit<Self, Error>;
+    fn alloc(
+        device: &super::Device<D>,
+        pd: NewPd<'_>,
+        udata: Udata<'_>,
+    ) -> impl PinInit<Self, Error>;
 
     /// Completes a domain whose driver's part is initialised: publishes it, answers to user
     /// space. May sleep.
@@ -54,10 +58,11 @@ pub(super) unsafe extern "C" fn alloc_pd<D: Driver>(
     pd: *mut bindings::ib_pd,
     udata: *mut bindings::ib_udata,
 ) -> c_int {
-    // SAFETY: By the contract of the operation.
+    // SAFETY: By the contract of the operation; the device is set.
     from_result(|| unsafe {
         let udata = Udata::from_raw(udata);
-        let init = D::Pd::alloc(NewPd(pd::Pd::from_raw(pd)), udata);
+        let device = super::Device::from_raw((*pd).device);
+        let init = D::Pd::alloc(device, NewPd(pd::Pd::from_raw(pd)), udata);
         Pd::<D>::create(pd, init, |this| D::Pd::allocated(this, udata))?;
         Ok(0)
     })

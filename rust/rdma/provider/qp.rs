@@ -38,7 +38,8 @@ impl NewQp<'_> {
     }
 
     /// The protection domain; XRC targets have none.
-    pub fn pd<D: Driver>(&self, _device: &super::Device<D>) -> Option<&Pd<D>> {
+    pub fn pd<D: Driver>(&self, device: &super::Device<D>) -> Option<&Pd<D>> {
+        device.check_owns(self.0.device());
         self.0.pd().map(|pd| {
             // SAFETY: Set before the driver is asked; the domain is one of the same driver.
             unsafe { Pd::from_raw(pd.as_raw()) }
@@ -46,7 +47,8 @@ impl NewQp<'_> {
     }
 
     /// The completion queue of the send queue.
-    pub fn send_cq<D: Driver>(&self, _device: &super::Device<D>) -> Option<&Cq<D>> {
+    pub fn send_cq<D: Driver>(&self, device: &super::Device<D>) -> Option<&Cq<D>> {
+        device.check_owns(self.0.device());
         self.0.send_cq().map(|cq| {
             // SAFETY: Live, and an object of the same driver, as for the domain.
             unsafe { Cq::from_raw(cq.as_raw()) }
@@ -54,7 +56,8 @@ impl NewQp<'_> {
     }
 
     /// The completion queue of the receive queue.
-    pub fn recv_cq<D: Driver>(&self, _device: &super::Device<D>) -> Option<&Cq<D>> {
+    pub fn recv_cq<D: Driver>(&self, device: &super::Device<D>) -> Option<&Cq<D>> {
+        device.check_owns(self.0.device());
         self.0.recv_cq().map(|cq| {
             // SAFETY: Live, and an object of the same driver, as for the domain.
             unsafe { Cq::from_raw(cq.as_raw()) }
@@ -62,7 +65,8 @@ impl NewQp<'_> {
     }
 
     /// The shared receive queue, if receives come from one.
-    pub fn srq<D: Driver>(&self, _device: &super::Device<D>) -> Option<&Srq<D>> {
+    pub fn srq<D: Driver>(&self, device: &super::Device<D>) -> Option<&Srq<D>> {
+        device.check_owns(self.0.device());
         self.0.srq().map(|srq| {
             // SAFETY: Live, and an object of the same driver, as for the domain.
             unsafe { Srq::from_raw(srq.as_raw()) }

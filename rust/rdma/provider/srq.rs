@@ -31,6 +31,15 @@ impl NewSrq<'_> {
     }
 }
 
+impl NewSrq<'_> {
+    /// The protection domain.
+    pub fn pd<D: Driver>(&self, device: &super::Device<D>) -> &Pd<D> {
+        device.check_owns(self.0.device());
+        // SAFETY: Set before the driver is asked; the domain is one of the same device.
+        unsafe { Pd::from_raw(self.0.pd().as_raw()) }
+    }
+}
+
 /// What is to change of a shared receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SrqChange {

@@ -125,6 +125,11 @@ impl Wc {
         self
     }
 
+    /// The queue pair that the completion is of.
+    pub fn tag(&self) -> QpTag {
+        QpTag(self.0.qp)
+    }
+
     /// The status as the number of C.
     pub fn status(&self) -> u32 {
         self.0.status

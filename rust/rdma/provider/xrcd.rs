@@ -24,7 +24,11 @@ new_object! {
 #[vtable]
 pub trait XrcdOps<D: Driver>: Sized + Send + Sync + 'static {
     /// Sets up the driver's part. May sleep.
-    fn alloc(_xrcd: NewXrcd<'_>, _udata: Udata<'_>) -> impl PinInit<Self, Error> {
+    fn alloc(
+        _device: &super::Device<D>,
+        _xrcd: NewXrcd<'_>,
+        _udata: Udata<'_>,
+    ) -> impl PinInit<Self, Error> {
         Err::<Self, Error>(EOPNOTSUPP)
     }
 
@@ -43,7 +47,9 @@ pub(super) unsafe extern "C" fn alloc_xrcd<D: Driver>(
 ) -> c_int {
     // SAFETY: By the contract of the operation.
     from_result(|| unsafe {
-        let init = D::Xrcd::alloc(NewXrcd(xrcd::Xrcd::from_raw(xrcd)), Udata::from_raw(udata));
+        let device = super::Device::from_raw((*xrcd).device);
+        let new = NewXrcd(xrcd::Xrcd::from_raw(xrcd));
+        let init = D::Xrcd::alloc(device, new, Udata::from_raw(udata));
         Xrcd::<D>::create(xrcd, init, |_| Ok(()))?;
         Ok(0)
     })

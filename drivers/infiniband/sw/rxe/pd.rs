@@ -11,6 +11,7 @@ use kernel::{
     }, //
 };
 use rdma::provider::{
+    Device,
     NewPd,
     PdOps,
     Udata, //
@@ -32,7 +33,11 @@ impl Pd {
 impl PdOps<Rxe> for Pd {
     type OwnerModule = crate::LocalModule;
 
-    fn alloc(_pd: NewPd<'_>, _udata: Udata<'_>) -> impl PinInit<Self, Error> {
+    fn alloc(
+        _device: &Device<Rxe>,
+        _pd: NewPd<'_>,
+        _udata: Udata<'_>,
+    ) -> impl PinInit<Self, Error> {
         Ok::<_, Error>(Self { id: PdId::new() })
     }
 }

@@ -107,3 +107,6 @@
 
 /* Between the C and the Rust of one part. */
 #include "../../drivers/infiniband/core/device_glue.h"
+
+/* What test modules share. */
+#include "../../include/rdma/ib_fake.h"

@@ -369,6 +369,28 @@ impl AhAttr {
         };
     }
 
+    /// Has a global route made of the destination LID, of an Omni-Path vector.
+    pub fn set_make_grd(&mut self) {
+        if self.kind() == AhType::Opa {
+            self.0.__bindgen_anon_1.opa.make_grd = true;
+        }
+    }
+
+    /// Whether the destination LID is one that packets to a single port can have; true for vectors
+    /// without one.
+    pub fn has_unicast_lid(&mut self) -> bool {
+        // SAFETY: The vector is valid, and only read.
+        unsafe { bindings::rdma_is_valid_unicast_lid(&mut self.0) }
+    }
+
+    /// Sets a destination without a source GID: `dgid`, which the driver reaches by its LID.
+    pub fn set_well_known_route(&mut self, dgid: Gid) {
+        self.0.ah_flags = bindings::ib_ah_flags_IB_AH_GRH as u8;
+        self.0.grh.dgid = bindings::ib_gid {
+            raw: *dgid.as_bytes(),
+        };
+    }
+
     /// Whether there is a global route.
     pub fn has_grh(&self) -> bool {
         u32::from(self.0.ah_flags) & bindings::ib_ah_flags_IB_AH_GRH != 0

@@ -5,7 +5,10 @@
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
 use kernel::bindings;
+use kernel::prelude::*;
 use kernel::sync::aref::ARef;
+use kernel::sync::Arc;
+use kernel::types::Opaque;
 use kernel::workqueue::Queue;
 
 use crate::device::Device;
@@ -147,4 +150,82 @@ pub fn queue() -> &'static Queue {
 pub fn flush() {
     // SAFETY: As above.
     unsafe { bindings::__flush_workqueue(bindings::ib_wq) }
+}
+
+/// Who wants to be told of events of ports.
+pub trait PortWatcher: Send + Sync + 'static {
+    /// Something happened to a port. May sleep; registering and removing of handlers waits.
+    fn happened(&self, event: PortEvent, port: u32);
+}
+
+#[repr(C)]
+struct Watch<T> {
+    raw: Opaque<bindings::ib_event_handler>,
+    watcher: Arc<T>,
+}
+
+/// Events of a device go to a watcher until this is dropped. Dropping sleeps, and waits until the
+/// watcher is not being called.
+///
+/// # Invariants
+///
+/// The handler is registered.
+pub struct Subscription<T: PortWatcher> {
+    watch: KBox<Watch<T>>,
+    _device: ARef<Device>,
+}
+
+// SAFETY: A handler is removed by any thread.
+unsafe impl<T: PortWatcher> Send for Subscription<T> {}
+// SAFETY: There is nothing to do with a shared reference.
+unsafe impl<T: PortWatcher> Sync for Subscription<T> {}
+
+impl<T: PortWatcher> Subscription<T> {
+    /// Has `watcher` told of the events of the ports of `device`. Sleeps.
+    pub fn new(device: &Device, watcher: Arc<T>) -> Result<Self> {
+        let mut handler: bindings::ib_event_handler = pin_init::zeroed();
+        handler.device = device.as_raw();
+        handler.handler = Some(call::<T>);
+        let watch = KBox::new(
+            Watch {
+                raw: Opaque::new(handler),
+                watcher,
+            },
+            GFP_KERNEL,
+        )?;
+        // SAFETY: The handler is complete, and stays where it is until it is removed.
+        unsafe {
+            bindings::INIT_LIST_HEAD(&raw mut (*watch.raw.get()).list);
+            bindings::ib_register_event_handler(watch.raw.get());
+        }
+        // INVARIANT: Just registered.
+        Ok(Self {
+            watch,
+            _device: device.hold(),
+        })
+    }
+}
+
+impl<T: PortWatcher> Drop for Subscription<T> {
+    fn drop(&mut self) {
+        // SAFETY: Registered by the type invariant.
+        unsafe { bindings::ib_unregister_event_handler(self.watch.raw.get()) };
+    }
+}
+
+/// # Safety
+///
+/// Called by the core with the handler of a [`Watch`] of a `T`, and an event of its device.
+unsafe extern "C" fn call<T: PortWatcher>(
+    handler: *mut bindings::ib_event_handler,
+    event: *mut bindings::ib_event,
+) {
+    // SAFETY: By the contract of this function; the handler is the first member.
+    let watch = unsafe { &*handler.cast::<Watch<T>>() };
+    // SAFETY: By the contract of this function.
+    let (code, element) = unsafe { ((*event).event, (*event).element) };
+    if let Some(what) = PortEvent::from_raw(code) {
+        // SAFETY: Events of ports carry the number in the union.
+        watch.watcher.happened(what, unsafe { element.port_num });
+    }
 }

@@ -29,6 +29,12 @@ impl Deadline {
         Self(Self::now().0.wrapping_add(delay))
     }
 
+    /// `delay` after this point.
+    #[inline]
+    pub fn later(self, delay: Jiffies) -> Self {
+        Self(self.0.wrapping_add(delay))
+    }
+
     /// Whether this is an earlier point than `other`.
     #[inline]
     pub fn is_before(self, other: Self) -> bool {

@@ -6,6 +6,7 @@
 //! [`include/rdma/ib_smi.h`](srctree/include/rdma/ib_smi.h)
 
 pub mod agent;
+pub mod client;
 pub mod glue;
 pub mod process;
 pub mod recv;

@@ -19,3 +19,10 @@ pub fn byte() -> u8 {
     let [byte] = byte;
     byte
 }
+
+/// 32 random bits. Any context.
+#[inline]
+pub fn u32() -> u32 {
+    // SAFETY: No requirements.
+    unsafe { bindings::get_random_u32() }
+}

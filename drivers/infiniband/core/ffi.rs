@@ -31,6 +31,8 @@ mod lag;
 mod mad;
 #[cfg(part_mr_pool)]
 mod mr_pool;
+#[cfg(part_multicast)]
+mod multicast;
 #[cfg(part_netlink)]
 mod netlink;
 #[cfg(part_nldev)]
@@ -43,6 +45,8 @@ mod restrack;
 mod roce_gid_mgmt;
 #[cfg(part_rw)]
 mod rw;
+#[cfg(part_sa_query)]
+mod sa_query;
 #[cfg(part_smi)]
 mod smi;
 #[cfg(part_sysfs)]

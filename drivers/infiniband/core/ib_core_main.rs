@@ -39,6 +39,8 @@ mod mad;
 mod mad_rmpp;
 #[cfg(part_mr_pool)]
 mod mr_pool;
+#[cfg(part_multicast)]
+mod multicast;
 #[cfg(part_netlink)]
 mod netlink;
 #[cfg(part_nldev)]
@@ -51,6 +53,8 @@ mod restrack;
 mod roce_gid_mgmt;
 #[cfg(part_rw)]
 mod rw;
+#[cfg(part_sa_query)]
+mod sa_query;
 #[cfg(part_smi)]
 mod smi;
 #[cfg(part_sysfs)]

@@ -115,6 +115,7 @@ macro_rules! integer_kind {
 
 integer_kind! {
     u8 = NLA_U8,
+    u16 = NLA_U16,
     u32 = NLA_U32,
     u64 = NLA_U64,
     i32 = NLA_S32,
@@ -333,6 +334,14 @@ impl<'a> Attrs<'a> {
     /// The attribute's value, if it is there.
     pub fn get<K: ReadKind>(&self, attr: Attr<K>) -> Option<K::Value<'a>> {
         K::read(self.payload(attr.id())?)
+    }
+
+    /// The values of all attributes of this number, in their order; `None` for one whose payload is
+    /// too short.
+    pub fn all<K: ReadKind>(&self, attr: Attr<K>) -> impl Iterator<Item = Option<K::Value<'a>>> {
+        AttrIter { rest: self.bytes }
+            .filter(move |(ty, _)| *ty == attr.id())
+            .map(|(_, payload)| K::read(payload))
     }
 
     /// The attribute's value, without which the request is invalid.

@@ -527,6 +527,8 @@ mod packet_by_packet {
         let wrong = [
             (READ, part(0, 1), 2),
             (READ, part(0, 2), MTU),
+            (READ, part(0, 2), 1),
+            (READ, part(1, 3), 1),
             (READ, Body::AtomicAck(aeth(Syndrome::ACK), 1), 0),
             (SendOp::FetchAdd { at: AT, add: 1 }, READ_ONLY, 8),
             (SendOp::AtomicWrite { to: AT }, READ_ONLY, 8),

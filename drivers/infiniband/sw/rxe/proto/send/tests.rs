@@ -277,6 +277,23 @@ mod packet_by_packet {
     }
 
     #[test]
+    fn each_message_may_wait_for_its_receiver() {
+        let (mut slots, mut env) = (slots(), TestEnv::new());
+        let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));
+        for psn in 0..3 {
+            env.post(psn, SEND, 1);
+            for _ in 0..2 {
+                run(&mut side, &mut env);
+                answer(&mut side, &mut env, psn, rnr(1), 0);
+                env.now += RnrTimer::new(1).nanos();
+            }
+            run(&mut side, &mut env);
+            answer(&mut side, &mut env, psn, ACK, 0);
+            assert_eq!(env.next_ended(), Some((psn, Some(Status::Success))));
+        }
+    }
+
+    #[test]
     fn seven_rnr_retries_are_without_limit() {
         let (mut slots, mut env) = (slots(), TestEnv::new());
         let mut attrs = send_attrs(0);

@@ -323,9 +323,10 @@ mod packet_by_packet {
         assert_eq!(env.written, (2 * MTU, MTU));
         // 12 is lost: 13 shows it, 14 tells nothing new.
         answer(&mut side, &mut env, 13, part(3, 5), MTU);
-        answer(&mut side, &mut env, 14, part(4, 5), 1);
-        assert_eq!(env.writes, 2);
         run(&mut side, &mut env);
+        answer(&mut side, &mut env, 14, part(4, 5), 1);
+        run(&mut side, &mut env);
+        assert_eq!(env.writes, 2);
         let again = env.sent.pop();
         assert_eq!(again.map(|sent| sent.psn), Some(12));
         let rest = match again.map(|sent| sent.body) {

@@ -95,3 +95,10 @@ __rust_helper struct net *rust_helper_rdma_skb_net(struct sk_buff *skb)
 {
 	return sock_net(skb->sk);
 }
+
+#ifndef CONFIG_ARCH_HAS_CC_PLATFORM
+__rust_helper bool rust_helper_cc_platform_has(enum cc_attr attr)
+{
+	return cc_platform_has(attr);
+}
+#endif

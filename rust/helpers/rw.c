@@ -53,3 +53,38 @@ __rust_helper void rust_helper_sg_mark_end(struct scatterlist *sg)
 {
 	sg_mark_end(sg);
 }
+
+#ifndef CONFIG_IOMMU_DMA
+__rust_helper bool rust_helper_dma_iova_try_alloc(struct device *dev,
+						  struct dma_iova_state *state,
+						  phys_addr_t phys, size_t size)
+{
+	return dma_iova_try_alloc(dev, state, phys, size);
+}
+
+__rust_helper int rust_helper_dma_iova_link(struct device *dev,
+					    struct dma_iova_state *state,
+					    phys_addr_t phys, size_t offset,
+					    size_t size,
+					    enum dma_data_direction dir,
+					    unsigned long attrs)
+{
+	return dma_iova_link(dev, state, phys, offset, size, dir, attrs);
+}
+
+__rust_helper int rust_helper_dma_iova_sync(struct device *dev,
+					    struct dma_iova_state *state,
+					    size_t offset, size_t size)
+{
+	return dma_iova_sync(dev, state, offset, size);
+}
+
+__rust_helper void rust_helper_dma_iova_destroy(struct device *dev,
+						struct dma_iova_state *state,
+						size_t mapped_len,
+						enum dma_data_direction dir,
+						unsigned long attrs)
+{
+	dma_iova_destroy(dev, state, mapped_len, dir, attrs);
+}
+#endif

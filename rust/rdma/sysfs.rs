@@ -156,23 +156,31 @@ pub enum Access {
     ReadWrite,
 }
 
-/// A C attribute. `key` is the lock class of all attributes of its kind: those in allocated memory,
-/// unlike those in static memory, cannot be classes themselves.
-const fn attribute(
-    name: &'static CStr,
-    access: Access,
-    key: Option<Pin<&'static LockClassKey>>,
-) -> bindings::attribute {
+/// A C attribute for static memory, which is its own lock class.
+const fn attribute(name: &'static CStr, access: Access) -> bindings::attribute {
     let mut attr: bindings::attribute = pin_init::zeroed();
     attr.name = name.as_ptr().cast();
     attr.mode = match access {
         Access::ReadOnly => 0o444,
         Access::ReadWrite => 0o644,
     };
+    attr
+}
+
+/// A C attribute for allocated memory, which cannot be a lock class: `key` is that of all
+/// attributes of its kind.
+fn attribute_of_class(
+    name: &'static CStr,
+    access: Access,
+    key: Pin<&'static LockClassKey>,
+) -> bindings::attribute {
+    let attr = attribute(name, access);
     #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
-    if let Some(key) = key {
-        attr.key = key.as_ptr();
-    }
+    let attr = bindings::attribute {
+        key: key.as_ptr(),
+        ..attr
+    };
+    #[cfg(not(CONFIG_DEBUG_LOCK_ALLOC))]
     let _ = key;
     attr
 }

@@ -23,6 +23,7 @@ use kernel::{
 
 use super::{
     attribute,
+    attribute_of_class,
     port::PortDir,
     Access,
     Group,
@@ -256,7 +257,7 @@ unsafe impl<F: Sync> Sync for DeviceAttribute<F> {}
 impl<F: DeviceFile> DeviceAttribute<F> {
     /// A file in static memory.
     pub const fn new(name: &'static CStr, access: Access, file: F) -> Self {
-        Self::from_attribute(attribute(name, access, None), access, file)
+        Self::from_attribute(attribute(name, access), access, file)
     }
 
     const fn from_attribute(attr: bindings::attribute, access: Access, file: F) -> Self {
@@ -378,7 +379,7 @@ impl<F: DeviceFile> DeviceGroup<F> {
     {
         let mut attrs = KVVec::new();
         for (name, access, file) in files {
-            let attr = attribute(name, access, Some(key));
+            let attr = attribute_of_class(name, access, key);
             attrs.push(
                 DeviceAttribute::from_attribute(attr, access, file),
                 GFP_KERNEL,

@@ -17,7 +17,7 @@ use kernel::{
 };
 
 use super::{
-    attribute,
+    attribute_of_class,
     Access,
     Group,
     Input,
@@ -60,7 +60,7 @@ unsafe impl<F: Sync> Sync for PortAttribute<F> {}
 impl<F: PortFile> PortAttribute<F> {
     fn new(name: &'static CStr, access: Access, file: F, key: Pin<&'static LockClassKey>) -> Self {
         let mut raw: bindings::ib_port_attribute = pin_init::zeroed();
-        raw.attr = attribute(name, access, Some(key));
+        raw.attr = attribute_of_class(name, access, key);
         raw.show = Some(Self::show);
         if access == Access::ReadWrite {
             raw.store = Some(Self::store);

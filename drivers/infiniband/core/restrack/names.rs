@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut() {
+    fn a_long_name_is_cut() -> Result {
         let mut bytes = [b'x'; 80];
         bytes[79] = 0;
         let name = CStr::from_bytes_until_nul(&bytes).map_err(|_| EINVAL)?;
@@ -99,11 +99,11 @@ mod tests {
         let copy = names.intern(name);
         assert_eq!(copy.to_bytes().len(), NAME_LEN - 1);
         assert!(core::ptr::eq(copy, names.intern(name)));
-        Ok::<(), Error>(())
+        Ok(())
     }
 
     #[test]
-    fn a_full_set_says_kernel() {
+    fn a_full_set_says_kernel() -> Result {
         let names = Names::new();
         let mut text = *b"a0\0";
 
@@ -115,6 +115,6 @@ mod tests {
         }
         assert_eq!(names.intern(c"one_more"), OTHER);
         assert_eq!(names.intern(c"a0").to_bytes(), b"a0");
-        Ok::<(), Error>(())
+        Ok(())
     }
 }

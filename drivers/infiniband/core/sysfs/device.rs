@@ -96,17 +96,11 @@ mod tests {
 
     #[test]
     fn node_types_have_names() {
-        let name = |raw: bindings::rdma_node_type| node_type(raw as u8);
-        assert_eq!(name(bindings::rdma_node_type_RDMA_NODE_IB_CA), "CA");
-        assert_eq!(name(bindings::rdma_node_type_RDMA_NODE_RNIC), "RNIC");
-        assert_eq!(
-            name(bindings::rdma_node_type_RDMA_NODE_USNIC_UDP),
-            "usNIC UDP"
-        );
-        assert_eq!(
-            name(bindings::rdma_node_type_RDMA_NODE_UNSPECIFIED),
-            "unspecified"
-        );
+        let name = |raw: core::ffi::c_uint| node_type(raw as u8);
+        assert_eq!(name(bindings::RDMA_NODE_IB_CA), "CA");
+        assert_eq!(name(bindings::RDMA_NODE_RNIC), "RNIC");
+        assert_eq!(name(bindings::RDMA_NODE_USNIC_UDP), "usNIC UDP");
+        assert_eq!(name(bindings::RDMA_NODE_UNSPECIFIED), "unspecified");
         assert_eq!(node_type(0), "<unknown>");
         assert_eq!(node_type(200), "<unknown>");
     }

@@ -12,16 +12,27 @@ say() {
 	printf '<6>kunit: %s\n' "$*" > /dev/kmsg
 }
 
-# The results of the suites that are new in debugfs.
+# The results of the suites that are new in debugfs. No process is started for
+# a suite: there are many, and this kernel takes its time for each.
+declare -A seen
 collect() { # MODULE
-	local suite
+	local file suite lines
 	mkdir -p "/out/results/$1"
-	for suite in "$K"/*/; do
-		suite=$(basename "$suite")
-		[ -e "$K/$suite/results" ] || continue
-		[ -n "$(find /out/results -name "$suite")" ] || cat "$K/$suite/results" > "/out/results/$1/$suite"
+	for file in "$K"/*/results; do
+		suite=${file%/results}
+		suite=${suite##*/}
+		[ -z "${seen[$suite]-}" ] && [ -e "$file" ] || continue
+		seen[$suite]=1
+		mapfile -t lines < "$file"
+		printf '%s\n' "${lines[@]}" > "/out/results/$1/$suite"
 	done
 }
+
+# Those of the kernel itself have run at boot.
+for file in "$K"/*/; do
+	file=${file%/}
+	seen[${file##*/}]=1
+done
 
 for m; do
 	say "load $m"

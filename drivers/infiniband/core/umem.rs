@@ -271,7 +271,9 @@ mod tests {
         assert_eq!(pages(0xfff, 2), Some(2));
         assert_eq!(pages(0x1000, 0x1000), Some(1));
         assert_eq!(pages(u64::MAX, 1), None);
-        assert_eq!(pages(u64::MAX - 0x1000, 0x800), Some(1));
+        assert_eq!(pages(u64::MAX - 0x1fff, 0x800), Some(1));
+        // The end of the last page is no address.
+        assert_eq!(pages(u64::MAX - 0x1000, 0x800), None);
         assert_eq!(pages(u64::MAX - 0x800, 0x400), None);
     }
 

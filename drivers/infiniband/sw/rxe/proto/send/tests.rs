@@ -457,6 +457,24 @@ mod packet_by_packet {
     }
 
     #[test]
+    fn what_is_sent_again_counts_once() {
+        let (mut slots, mut env) = (slots(), TestEnv::new());
+        let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));
+        env.post(1, READ, 1);
+        env.post(2, READ, 1);
+        run(&mut side, &mut env);
+        env.now += TIMEOUT;
+        side.timer(&mut env);
+        run(&mut side, &mut env);
+        assert_eq!(env.packets, 4);
+        answer(&mut side, &mut env, 0, READ_ONLY, 1);
+        answer(&mut side, &mut env, 1, READ_ONLY, 1);
+        env.post(3, READ, 1);
+        run(&mut side, &mut env);
+        assert_eq!((env.packets, env.ended.len()), (5, 2));
+    }
+
+    #[test]
     fn a_fence_holds_a_local_operation_back() {
         let (mut slots, mut env) = (slots(), TestEnv::new());
         let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));

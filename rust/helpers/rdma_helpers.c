@@ -22,6 +22,7 @@
 #include "restrack.c"
 #include "rw.c"
 #include "sa.c"
+#include "skb.c"
 #include "sync.c"
 #include "sysfs.c"
 #include "umem.c"

@@ -9,6 +9,20 @@ use kernel::{
     time::Jiffies, //
 };
 
+/// Nanoseconds of the monotonic clock. Any context.
+#[inline]
+pub fn monotonic_nanos() -> u64 {
+    // SAFETY: The clock may always be read. It starts at zero.
+    unsafe { bindings::ktime_get() as u64 }
+}
+
+/// The least number of jiffies that a delay of `nanos` is certainly over after.
+#[inline]
+pub fn jiffies_to_cover(nanos: u64) -> Jiffies {
+    // SAFETY: Only converts a number, rounding down; the running jiffy counts for nothing.
+    unsafe { bindings::nsecs_to_jiffies(nanos) }.saturating_add(1)
+}
+
 /// A point in time on the jiffies clock, which wraps: two of them compare
 /// rightly if they are less than half its range apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

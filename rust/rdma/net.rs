@@ -7,8 +7,12 @@ pub mod membership;
 pub mod netdev;
 pub mod netevent;
 pub mod notifier;
+pub mod pernet;
+pub mod roce;
 pub mod route;
 pub mod rtnl;
+pub mod skb;
+pub mod udp_tunnel;
 
 pub use netdev::NetDevice;
 pub use rtnl::Rtnl;

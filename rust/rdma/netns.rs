@@ -12,10 +12,12 @@ use core::{
     },
 };
 
+use crate::net::NetDevice;
 use kernel::{
     bindings,
     error::from_err_ptr,
     prelude::*,
+    sync::rcu,
     types::Opaque, //
 };
 
@@ -91,6 +93,11 @@ impl PartialEq for Net {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct NetId(*const bindings::net);
 
+// SAFETY: The address is only compared, or used by this crate where it is known to be valid.
+unsafe impl Send for NetId {}
+// SAFETY: As above.
+unsafe impl Sync for NetId {}
+
 impl NetId {
     /// The namespace of the current task.
     pub fn current() -> Self {
@@ -125,6 +132,39 @@ pub fn set_shared_mode(_nets: &crate::registry::NetsMut<'_>, shared: bool) {
 ///
 /// One reference belongs to this object.
 pub struct NetRef(NonNull<bindings::net>);
+
+impl NetRef {
+    /// Takes a reference on the namespace that an interface is in now; nothing if that namespace
+    /// goes away. Any context.
+    pub fn of_netdev(netdev: &NetDevice) -> Option<Self> {
+        let _guard = rcu::read_lock();
+        // SAFETY: The interface is valid; the guard keeps its namespace in memory.
+        let net = unsafe { bindings::maybe_get_net(bindings::dev_net(netdev.as_raw()).cast()) };
+        // INVARIANT: The reference was just taken.
+        NonNull::new(net.cast()).map(Self)
+    }
+
+    /// The namespace that a device on top of an interface in this one is made in: this one if
+    /// devices are visible in their own namespaces only (`rdma system`), else the initial one, from
+    /// where it is visible everywhere. May sleep.
+    pub fn home_of_devices(&self) -> Result<&Net> {
+        if **self == *Net::init() {
+            return Ok(Net::init());
+        }
+        // Which mode it is, the core only tells of a device.
+        // SAFETY: A device without a driver that nobody else knows.
+        unsafe {
+            let probe =
+                bindings::_ib_alloc_device(size_of::<bindings::ib_device>(), Net::init().as_raw());
+            if probe.is_null() {
+                return Err(ENOMEM);
+            }
+            let shared = bindings::rdma_dev_access_netns(probe, self.as_raw());
+            bindings::ib_dealloc_device(probe);
+            Ok(if shared { Net::init() } else { self })
+        }
+    }
+}
 
 impl Deref for NetRef {
     type Target = Net;

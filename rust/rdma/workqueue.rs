@@ -14,7 +14,7 @@ use kernel::container_of;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 use kernel::time::Jiffies;
-use kernel::workqueue::{HasDelayedWork, Queue, Work, WorkItem};
+use kernel::workqueue::{HasDelayedWork, HasWork, Queue, Work, WorkItem};
 
 /// Runs each item on the CPU that queues it. Without one of the other kinds, the kernel wants one
 /// of `PERCPU` and `UNBOUND`.
@@ -148,6 +148,18 @@ where
     let raw = core::ptr::from_ref(&**item);
     // SAFETY: The item is live.
     let was_waiting = unsafe { bindings::cancel_delayed_work_sync(raw_delayed(raw)) };
+    reclaim(item, was_waiting)
+}
+
+/// Takes an item off its queue and waits until it does not run either; says whether it was waiting.
+/// It may be queued again at once, unless its user sees to that. May sleep.
+pub fn cancel_sync<T, const ID: u64>(item: &Arc<T>) -> bool
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID> + Send + Sync + 'static,
+{
+    let raw = core::ptr::from_ref(&**item).cast_mut();
+    // SAFETY: The item is live, and so is the work in it.
+    let was_waiting = unsafe { bindings::cancel_work_sync(Work::raw_get(T::raw_get_work(raw))) };
     reclaim(item, was_waiting)
 }
 

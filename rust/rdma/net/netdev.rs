@@ -31,6 +31,20 @@ impl Name {
     }
 }
 
+/// Bytes that nobody can guess, for an address that nobody else has. May be called in any context.
+pub fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    // SAFETY: The array is writable for its length.
+    unsafe { bindings::get_random_bytes(bytes.as_mut_ptr().cast(), N) };
+    bytes
+}
+
+impl kernel::fmt::Display for Name {
+    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
+        kernel::fmt::Display::fmt(kernel::str::BStr::from_bytes(self.as_bytes()), f)
+    }
+}
+
 /// Where a device is in its life.
 #[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RegState {
@@ -161,6 +175,20 @@ impl NetDevice {
             let addr = (&raw const (*self.as_raw()).dev_addr).read_volatile();
             addr.cast::<Mac>().read_volatile()
         }
+    }
+
+    /// The first bytes of the hardware address, or nothing if the interface has no such address
+    /// (tunnels).
+    pub fn hw_addr(&self) -> Option<Mac> {
+        // SAFETY: `self` is valid; the length is constant once the device is registered.
+        let len = usize::from(unsafe { (&raw const (*self.as_raw()).addr_len).read_volatile() });
+        if len == 0 {
+            return None;
+        }
+        let mut mac = [0; 6];
+        mac.copy_from_slice(&self.mac());
+        mac.iter_mut().skip(len).for_each(|byte| *byte = 0);
+        Some(mac)
     }
 
     /// The interface identifier of IPv6 made from the MAC address (EUI-64), or nothing if the

@@ -139,6 +139,8 @@ pub enum NetdevChange<'a> {
     Change,
     /// It is being unregistered; references have to be dropped.
     Unregister,
+    /// Its MTU changed.
+    ChangeMtu,
     /// Its address changed.
     ChangeAddr,
     /// Its name changed.
@@ -190,6 +192,7 @@ unsafe impl Chain for Netdev {
             bindings::netdev_cmd_NETDEV_DOWN => NetdevChange::Down,
             bindings::netdev_cmd_NETDEV_CHANGE => NetdevChange::Change,
             bindings::netdev_cmd_NETDEV_UNREGISTER => NetdevChange::Unregister,
+            bindings::netdev_cmd_NETDEV_CHANGEMTU => NetdevChange::ChangeMtu,
             bindings::netdev_cmd_NETDEV_CHANGEADDR => NetdevChange::ChangeAddr,
             bindings::netdev_cmd_NETDEV_CHANGENAME => NetdevChange::ChangeName,
             bindings::netdev_cmd_NETDEV_CHANGEUPPER => {

@@ -16,6 +16,7 @@ use kernel::prelude::*;
 use kernel::sync::rcu;
 use kernel::time::Jiffies;
 
+use crate::net::skb::{Family, SkBuff};
 use crate::net::NetDevice;
 use crate::netlink::Netns;
 
@@ -39,6 +40,20 @@ pub fn jiffies() -> Jiffies {
 pub struct Route {
     dst: NonNull<bindings::dst_entry>,
     source: IpAddr,
+    /// What an IPv6 route is compared with to learn whether it still holds.
+    cookie: u32,
+}
+
+// SAFETY: The count of a route is atomic, and any thread may release it.
+unsafe impl Send for Route {}
+// SAFETY: The methods only read what routing lets everybody read.
+unsafe impl Sync for Route {}
+
+/// What the routing tables are asked for besides the addresses.
+#[derive(Copy, Clone, Default)]
+struct Selector {
+    oif: i32,
+    proto: u8,
 }
 
 impl Route {
@@ -48,20 +63,36 @@ impl Route {
     /// Usable in any context but hard interrupts. Errors: those of the routing table; `EINVAL` if
     /// the two addresses are of different families.
     pub fn lookup(net: &Netns, source: IpAddr, destination: IpAddr, oif: i32) -> Result<Self> {
+        Self::select(net, source, destination, Selector { oif, proto: 0 })
+    }
+
+    /// As [`lookup`](Self::lookup), for packets of UDP.
+    pub fn lookup_udp(net: &Netns, source: IpAddr, destination: IpAddr, oif: i32) -> Result<Self> {
+        let proto = bindings::IPPROTO_UDP as u8;
+        Self::select(net, source, destination, Selector { oif, proto })
+    }
+
+    fn select(net: &Netns, source: IpAddr, destination: IpAddr, by: Selector) -> Result<Self> {
         match (source, destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                Self::lookup_v4(net, source, destination, oif)
+                Self::lookup_v4(net, source, destination, by)
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                Self::lookup_v6(net, source, destination, oif)
+                Self::lookup_v6(net, source, destination, by)
             }
             _ => Err(EINVAL),
         }
     }
 
-    fn lookup_v4(net: &Netns, source: Ipv4Addr, destination: Ipv4Addr, oif: i32) -> Result<Self> {
+    fn lookup_v4(
+        net: &Netns,
+        source: Ipv4Addr,
+        destination: Ipv4Addr,
+        by: Selector,
+    ) -> Result<Self> {
         let mut flow: bindings::flowi4 = pin_init::zeroed();
-        flow.__fl_common.flowic_oif = oif;
+        flow.__fl_common.flowic_oif = by.oif;
+        flow.__fl_common.flowic_proto = by.proto;
         flow.saddr = u32::from_ne_bytes(source.octets());
         flow.daddr = u32::from_ne_bytes(destination.octets());
         // SAFETY: The namespace is live, the flow is initialised, and no socket is needed.
@@ -74,12 +105,19 @@ impl Route {
         Ok(Self {
             dst,
             source: IpAddr::V4(Ipv4Addr::from(flow.saddr.to_ne_bytes())),
+            cookie: 0,
         })
     }
 
-    fn lookup_v6(net: &Netns, source: Ipv6Addr, destination: Ipv6Addr, oif: i32) -> Result<Self> {
+    fn lookup_v6(
+        net: &Netns,
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        by: Selector,
+    ) -> Result<Self> {
         let mut flow: bindings::flowi6 = pin_init::zeroed();
-        flow.__fl_common.flowic_oif = oif;
+        flow.__fl_common.flowic_oif = by.oif;
+        flow.__fl_common.flowic_proto = by.proto;
         flow.saddr.in6_u.u6_addr8 = source.octets();
         flow.daddr.in6_u.u6_addr8 = destination.octets();
         // SAFETY: The namespace is live, the flow is initialised; no socket and no other final
@@ -94,11 +132,54 @@ impl Route {
         } else {
             source
         };
+        // SAFETY: An IPv6 route, of which the lookup returned a reference.
+        let cookie = unsafe { bindings::rt6_get_cookie(bindings::dst_rt6_info(dst.as_ptr())) };
         // INVARIANT: An IPv6 route and an IPv6 address.
         Ok(Self {
             dst,
             source: IpAddr::V6(source),
+            cookie,
         })
+    }
+
+    /// Whether the tables would still give this route. Any context.
+    pub fn is_valid(&self) -> bool {
+        // SAFETY: The route is live by the type invariant.
+        unsafe { !bindings::dst_check(self.dst.as_ptr(), self.cookie).is_null() }
+    }
+
+    /// Bytes to leave free in front of an IP header that is sent this way, for the link layer.
+    pub fn headroom(&self) -> usize {
+        let guard = rcu::read_lock();
+        // SAFETY: The guard protects the device.
+        unsafe { bindings::LL_RESERVED_SPACE(self.device(&guard).as_raw()) as usize }
+    }
+
+    /// Sends a packet, complete from the IP header on (see [`SkBuff::set_ip_header`]); the stack
+    /// fills in the checksum of an IPv4 header. Any context but hard interrupts.
+    ///
+    /// Errors: those of the network stack; `ENOBUFS` if a queue was full. The packet is gone either
+    /// way.
+    pub fn send(&self, skb: SkBuff) -> Result {
+        let guard = rcu::read_lock();
+        // SAFETY: The guard protects the device, and so its namespace.
+        let net = unsafe { bindings::dev_net(self.device(&guard).as_raw()) };
+        let family = skb.family().ok_or(EINVAL)?;
+        let skb = skb.into_raw().as_ptr();
+        // SAFETY: The packet is ours and given away; it gets a reference of its own on the route,
+        // which is live. There is no socket.
+        let ret = unsafe {
+            bindings::skb_dst_set(skb, bindings::dst_clone(self.dst.as_ptr()));
+            match family {
+                Family::V4 => bindings::ip_local_out(net.cast(), ptr::null_mut(), skb),
+                Family::V6 => bindings::ip6_local_out(net.cast(), ptr::null_mut(), skb),
+            }
+        };
+        match ret {
+            ret if ret < 0 => kernel::error::to_result(ret),
+            ret if ret == bindings::NET_XMIT_DROP as i32 => Err(ENOBUFS),
+            _ => Ok(()),
+        }
     }
 
     /// The source address to use.

@@ -253,6 +253,15 @@ impl<D: Driver> NewDevice<D> {
         self.0.as_ptr()
     }
 
+    /// Notes that the name is that which a user has chosen, not one that the driver made up.
+    pub fn mark_named_by_user(&self) {
+        // SAFETY: The device is ours.
+        unsafe {
+            (*self.raw()).name_assign_type =
+                bindings::rdma_nl_name_assign_type_RDMA_NAME_ASSIGN_TYPE_USER;
+        }
+    }
+
     /// Sets the number of ports; 1 without this.
     pub fn set_ports(&self, ports: u32) {
         // SAFETY: The device is ours.

@@ -6,6 +6,7 @@ use super::{
     ah, cq, device, driver, mad, mr, mw, pd, qp, srq, stats, ucontext, xrcd, Ah, AhOps, Cq, CqOps,
     Driver, MrOps, Mw, MwOps, Pd, Qp, QpOps, Srq, SrqOps, Ucontext, UcontextOps, Xrcd, XrcdOps,
 };
+use crate::sysfs::StaticGroup;
 use core::marker::PhantomData;
 use kernel::bindings;
 
@@ -23,6 +24,12 @@ macro_rules! fill {
 }
 
 impl<D: Driver> OpTable<D> {
+    /// The same, with files of the driver in the directory of the device.
+    pub fn with_files(mut self, group: &'static StaticGroup) -> Self {
+        self.0.device_group = group.as_raw();
+        self
+    }
+
     /// All that the driver implements.
     pub fn new() -> Self {
         let mut table: bindings::ib_device_ops = pin_init::zeroed();

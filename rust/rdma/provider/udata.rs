@@ -79,6 +79,45 @@ impl<'a> Udata<'a> {
         Ok(unsafe { value.assume_init() })
     }
 
+    /// Makes sure that user space sends nothing, and clears what it has room for. For commands in
+    /// which the driver and its library say nothing to each other. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` if user space sends bytes that are not zero; `EFAULT`.
+    pub fn expect_nothing(self) -> Result {
+        const STEP: usize = 64;
+        let Some(udata) = self.get() else {
+            return Ok(());
+        };
+        let mut at = 0;
+        while at < udata.inlen {
+            let mut bytes = [0u8; STEP];
+            let len = (udata.inlen - at).min(STEP);
+            let from = udata.inbuf.wrapping_byte_add(at);
+            // SAFETY: `len` bytes are writable; the user's side is checked by the call.
+            if unsafe { bindings::copy_from_user(bytes.as_mut_ptr().cast(), from, len) } != 0 {
+                return Err(EFAULT);
+            }
+            if bytes.iter().any(|byte| *byte != 0) {
+                return Err(EOPNOTSUPP);
+            }
+            at += len;
+        }
+        let mut at = 0;
+        while at < udata.outlen {
+            let bytes = [0u8; STEP];
+            let len = (udata.outlen - at).min(STEP);
+            let to = udata.outbuf.wrapping_byte_add(at);
+            // SAFETY: `len` bytes are readable; the user's side is checked by the call.
+            if unsafe { bindings::copy_to_user(to, bytes.as_ptr().cast(), len) } != 0 {
+                return Err(EFAULT);
+            }
+            at += len;
+        }
+        Ok(())
+    }
+
     /// Writes an answer. May sleep.
     ///
     /// # Errors

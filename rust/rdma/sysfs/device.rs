@@ -366,6 +366,11 @@ impl StaticGroup {
         raw.__bindgen_anon_2.attrs = core::ptr::from_ref(&list.0).cast_mut().cast();
         Self(raw)
     }
+
+    /// The C structure.
+    pub fn as_raw(&'static self) -> *const bindings::attribute_group {
+        &self.0
+    }
 }
 
 /// Files of a device that come and go together.

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The tasks of a queue pair, which run on the device's work queue: one for each side, and the timer
+//! of the send side.
+//!
+//! A work item that is queued while it runs runs once more, so a task only has to look at what is
+//! there. It yields after a budget.
+
+use kernel::{
+    sync::Arc,
+    workqueue::WorkItem, //
+};
+use rdma::{
+    jiffies::{
+        jiffies_to_cover,
+        monotonic_nanos, //
+    },
+    net::skb::{
+        Family,
+        SkBuff, //
+    },
+};
+
+use super::{
+    recv::RecvCtx,
+    send::{
+        SendCtx,
+        Sender, //
+    },
+    Outbox,
+    QpCore, //
+};
+use crate::{
+    params::TASK_BUDGET,
+    proto::{
+        attrs::Progress,
+        recv::Verdict,
+        send::SendState,
+        state::QpState, //
+    },
+    wire::packet::Packet,
+};
+
+/// Numbers of the work items.
+pub(super) const SEND: u64 = 0;
+/// As [`SEND`].
+pub(super) const RECV: u64 = 1;
+/// As [`SEND`].
+pub(super) const TIMER: u64 = 2;
+
+/// A packet that a task has taken off its queue.
+pub(super) struct Received {
+    skb: SkBuff,
+    pub(super) packet: Packet,
+}
+
+impl Received {
+    /// The form was checked when the packet came.
+    pub(super) fn new(skb: SkBuff) -> Option<Self> {
+        let packet = Packet::parse(skb.head()).ok()?;
+        Some(Self { skb, packet })
+    }
+
+    /// The payload, without padding.
+    pub(super) fn payload(&self) -> &[u8] {
+        let start = usize::from(self.packet.headers_len);
+        self.skb
+            .head()
+            .get(start..)
+            .and_then(|rest| rest.get(..self.packet.payload_len as usize))
+            .unwrap_or(&[])
+    }
+
+    /// The family of the IP header.
+    pub(super) fn family(&self) -> Option<Family> {
+        self.skb.family()
+    }
+
+    /// The IP header.
+    pub(super) fn ip_header(&self) -> &[u8] {
+        self.skb.ip_header().unwrap_or(&[])
+    }
+}
+
+impl WorkItem<SEND> for QpCore {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.run_send(false);
+    }
+}
+
+impl WorkItem<RECV> for QpCore {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.run_recv();
+    }
+}
+
+impl WorkItem<TIMER> for QpCore {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        this.run_send(true);
+    }
+}
+
+impl QpCore {
+    /// Has the send task run soon. Any context.
+    pub(super) fn schedule_send(self: &Arc<Self>) {
+        let _ = self.shared.queue.enqueue::<_, SEND>(self.clone());
+    }
+
+    /// Has the receive task run soon. Any context.
+    pub(super) fn schedule_recv(self: &Arc<Self>) {
+        let _ = self.shared.queue.enqueue::<_, RECV>(self.clone());
+    }
+
+    fn is_closed(&self) -> bool {
+        self.gate.lock().closed
+    }
+
+    /// Handles responses, the timer and new requests. May sleep.
+    fn run_send(self: &Arc<Self>, by_timer: bool) {
+        let mut outbox = Outbox::default();
+        let mut again = false;
+        {
+            let mut sender = self.send.lock();
+            if self.is_closed() {
+                return;
+            }
+            let Sender {
+                side,
+                routes,
+                armed,
+            } = &mut *sender;
+            if by_timer {
+                *armed = None;
+            }
+            let mut ctx = SendCtx::new(self, routes, &mut outbox);
+            for _ in 0..TASK_BUDGET {
+                let Some(skb) = self.responses.pop_front() else {
+                    break;
+                };
+                if let Some(rx) = Received::new(skb) {
+                    side.input(&mut ctx, &rx.packet, &rx);
+                }
+            }
+            // After the responses, which may have come in time.
+            if side.deadline().is_some_and(|at| at <= monotonic_nanos()) {
+                side.timer(&mut ctx);
+            }
+            let progress = side.run(&mut ctx, TASK_BUDGET);
+            again |= progress == Progress::More || !self.responses.is_empty();
+            self.arm_timer(&mut sender);
+        }
+        outbox.deliver(self);
+        if again {
+            self.schedule_send();
+        }
+    }
+
+    /// Makes sure that the timer runs by the deadline of the side. One that is set for an earlier
+    /// time is left alone: it finds nothing to do, and sets itself anew.
+    fn arm_timer(self: &Arc<Self>, sender: &mut Sender) {
+        let Some(deadline) = sender.side.deadline() else {
+            return;
+        };
+        if sender.armed.is_some_and(|armed| armed <= deadline) {
+            return;
+        }
+        sender.armed = Some(deadline);
+        let delay = jiffies_to_cover(deadline.saturating_sub(monotonic_nanos()));
+        self.shared
+            .queue
+            .reschedule::<_, TIMER>(self.clone(), delay);
+    }
+
+    /// Handles requests of the peer. May sleep.
+    fn run_recv(self: &Arc<Self>) {
+        let mut outbox = Outbox::default();
+        let again;
+        {
+            let mut responder = self.recv.lock();
+            if self.is_closed() {
+                return;
+            }
+            let responder = &mut *responder;
+            let side = &mut responder.side;
+            let mut ctx = RecvCtx::new(self, &mut responder.routes, &mut outbox);
+            let mut progress = Progress::Idle;
+            let mut budget = TASK_BUDGET;
+            while budget > 0 && progress == Progress::Idle {
+                let next = responder
+                    .waiting
+                    .take()
+                    .or_else(|| Received::new(self.requests.pop_front()?));
+                let Some(rx) = next else {
+                    break;
+                };
+                budget -= 1;
+                ctx.arrived(&rx);
+                if side.input(&mut ctx, &rx.packet, &rx) == Verdict::Busy {
+                    responder.waiting = Some(rx);
+                    progress = side.run(&mut ctx, TASK_BUDGET);
+                }
+            }
+            if progress == Progress::Idle {
+                progress = side.run(&mut ctx, TASK_BUDGET);
+            }
+            let waiting = responder.waiting.is_some() || !self.requests.is_empty();
+            again = progress == Progress::More || (progress == Progress::Idle && waiting);
+        }
+        outbox.deliver(self);
+        if again {
+            self.schedule_recv();
+        }
+    }
+
+    /// One side has failed: the whole queue pair fails, or only its send queue, where there is a
+    /// state for that. The caller holds no lock.
+    pub(super) fn spread_failure(self: &Arc<Self>) {
+        let send_state = self.send.lock().side.state();
+        if send_state == SendState::SqError {
+            let mut gate = self.gate.lock();
+            if matches!(gate.state, QpState::Rts | QpState::Sqd) {
+                gate.state = QpState::Sqe;
+            }
+            drop(gate);
+            self.schedule_send();
+            return;
+        }
+        self.fail();
+    }
+
+    /// To the error state: everything is flushed. The caller holds no lock but that of the
+    /// attributes. May sleep.
+    pub(super) fn fail(self: &Arc<Self>) {
+        {
+            let mut gate = self.gate.lock();
+            if gate.closed || gate.state == QpState::Reset {
+                return;
+            }
+            gate.state = QpState::Err;
+        }
+        let mut outbox = Outbox::default();
+        {
+            let mut responder = self.recv.lock();
+            let responder = &mut *responder;
+            responder.waiting = None;
+            let mut ctx = RecvCtx::new(self, &mut responder.routes, &mut outbox);
+            responder.side.fail(&mut ctx);
+        }
+        {
+            let mut sender = self.send.lock();
+            let Sender { side, routes, .. } = &mut *sender;
+            let mut ctx = SendCtx::new(self, routes, &mut outbox);
+            side.fail(&mut ctx);
+        }
+        self.requests.clear();
+        self.responses.clear();
+        outbox.deliver_after_failure(self);
+        // What is in the rings is flushed by the tasks.
+        self.schedule_recv();
+        self.schedule_send();
+    }
+}

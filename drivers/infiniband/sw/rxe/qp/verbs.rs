@@ -1,0 +1,609 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Verbs of queue pairs.
+
+use kernel::{
+    bindings, new_delayed_work, new_mutex, new_spinlock_irq, new_work,
+    prelude::*,
+    sync::{
+        atomic::{
+            ordering::Relaxed,
+            Atomic, //
+        },
+        Arc,
+        SetOnce, //
+    },
+};
+use rdma::{
+    gfp::Gfp,
+    gid::Gid,
+    net::{
+        roce,
+        skb::SkbQueue, //
+    },
+    provider::{
+        self,
+        Device,
+        NewQp,
+        QpOps,
+        RecvList,
+        SendList,
+        Udata, //
+    },
+    qp::{
+        self as core_qp,
+        AttrMask,
+        QpAttr,
+        QpCap,
+        QpInitAttr,
+        QpType, //
+    },
+    workqueue::{
+        cancel_delayed_sync,
+        cancel_sync, //
+    },
+};
+
+use super::{
+    attrs::Attrs,
+    path,
+    recv::Responder,
+    send::{
+        SendCtx,
+        Sender, //
+    },
+    tasks,
+    Gate,
+    Outbox,
+    QpCore, //
+};
+use crate::{
+    abi,
+    av::Av,
+    cq::QpName,
+    device::{
+        Rxe,
+        Shared, //
+    },
+    flight::Flight,
+    ids::Published,
+    mem::Asker,
+    mmap::{
+        self,
+        Offer, //
+    },
+    params,
+    pd::QpId,
+    proto::{
+        attrs::Transport,
+        send::{
+            SendState,
+            WINDOW, //
+        },
+        state::{
+            QpState,
+            Step, //
+        },
+    },
+    srq::SrqCore,
+    wq::{
+        RecvQueue,
+        SendQueue,
+        RECV_TAILS, //
+    },
+    wqe::{
+        SendCaps,
+        Service,
+        TailPool, //
+    },
+};
+use zerocopy::FromZeros as _;
+
+/// Where receive requests come from.
+pub(super) enum RecvSource {
+    /// The queue of the queue pair.
+    Own(Arc<RecvQueue>),
+    /// A queue that it shares with others, and memory for what is taken from it.
+    Shared(Arc<SrqCore>, Arc<TailPool>),
+}
+
+/// What an address vector in the rights to a peer becomes: own GID and the peer's.
+fn peers(av: &Av) -> (Gid, Gid) {
+    let (source, destination) = av.addresses();
+    (source.into(), destination.into())
+}
+
+/// A queue pair.
+pub(crate) struct Qp {
+    core: Arc<QpCore>,
+    kind: QpType,
+    signals_all: bool,
+    cap: QpCap,
+    send_offer: Option<Offer>,
+    recv_offer: Option<Offer>,
+    _published: Published<QpCore>,
+}
+
+/// The transport of a kind of queue pairs; `EOPNOTSUPP` for one that there is not.
+fn transport_of(kind: QpType) -> Result<(Transport, Service)> {
+    match kind.as_raw() {
+        bindings::ib_qp_type_IB_QPT_RC => Ok((Transport::Rc, Service::Rc)),
+        bindings::ib_qp_type_IB_QPT_UC => Ok((Transport::Uc, Service::Uc)),
+        bindings::ib_qp_type_IB_QPT_UD | bindings::ib_qp_type_IB_QPT_GSI => {
+            Ok((Transport::Ud, Service::Ud))
+        }
+        _ => Err(EOPNOTSUPP),
+    }
+}
+
+/// `EINVAL` if more is asked for than there is.
+fn check_cap(cap: &QpCap, has_srq: bool) -> Result {
+    let too_much = cap.max_send_wr > params::MAX_QP_WR
+        || cap.max_send_sge > params::MAX_SGE
+        || cap.max_inline_data > params::MAX_INLINE
+        || (!has_srq && cap.max_recv_wr > params::MAX_QP_WR)
+        || (!has_srq && cap.max_recv_sge > params::MAX_SGE);
+    if too_much {
+        Err(EINVAL)
+    } else {
+        Ok(())
+    }
+}
+
+impl Qp {
+    fn new(
+        device: &Device<Rxe>,
+        qp: NewQp<'_>,
+        request: &mut QpInitAttr,
+        udata: Udata<'_>,
+    ) -> Result<Self> {
+        let user = udata.is_user();
+        if user && (udata.input_len() != 0 || udata.output_len() < size_of::<abi::QpResponse>()) {
+            return Err(EINVAL);
+        }
+        if request.create_flags() != 0 {
+            return Err(EOPNOTSUPP);
+        }
+        let kind = request.kind();
+        let (transport, service) = transport_of(kind)?;
+        let is_gsi = kind.as_raw() == bindings::ib_qp_type_IB_QPT_GSI;
+        if is_gsi && request.port() != params::PORT {
+            return Err(EINVAL);
+        }
+        let send_cq = qp.send_cq(device).ok_or(EINVAL)?.inner().clone();
+        let recv_cq = qp.recv_cq(device).ok_or(EINVAL)?.inner().clone();
+        let srq = qp.srq(device);
+        let pd = qp.pd(device).ok_or(EINVAL)?.id();
+        let mut cap = request.cap();
+        check_cap(&cap, srq.is_some())?;
+
+        // Entries and inline bytes of a request share their place.
+        let unit = size_of::<abi::Sge>() as u32;
+        let tail = (cap.max_send_sge * unit).max(cap.max_inline_data);
+        let caps = SendCaps {
+            service,
+            max_sge: tail / unit,
+            max_inline: tail,
+            signal_all: request.signals_all(),
+            pd,
+        };
+        let sq = SendQueue::new(cap.max_send_wr.max(1), caps, user)?;
+        cap.max_send_wr = sq.capacity();
+        cap.max_send_sge = caps.max_sge;
+        cap.max_inline_data = caps.max_inline;
+        let rq = match srq {
+            Some(srq) => {
+                let core = srq.inner().clone();
+                let tails = TailPool::new(RECV_TAILS, core.max_sge() as usize)?;
+                RecvSource::Shared(core, tails)
+            }
+            None => {
+                let rq = RecvQueue::new(cap.max_recv_wr.max(1), cap.max_recv_sge, user)?;
+                cap.max_recv_wr = rq.capacity();
+                RecvSource::Own(rq)
+            }
+        };
+
+        let shared = Shared::of(device);
+        let slot = if is_gsi {
+            let slot = shared.qps.reserve_at(params::GSI_QPN, Gfp::KERNEL);
+            slot.map_err(|err| if err == EBUSY { EINVAL } else { err })?
+        } else {
+            shared.qps.reserve(Gfp::KERNEL)?
+        };
+        let qpn = slot.id();
+
+        let offer = |pages: Option<Arc<_>>| -> Result<Option<Offer>> {
+            match pages {
+                Some(pages) => Ok(Some(mmap::maps_of(udata)?.offer(&pages)?)),
+                None => Ok(None),
+            }
+        };
+        let send_offer = offer(sq.pages())?;
+        let recv_offer = match &rq {
+            RecvSource::Own(rq) => offer(rq.pages())?,
+            RecvSource::Shared(..) => None,
+        };
+
+        let sender = Sender::new(transport, qpn, (cap.max_send_wr as usize).clamp(1, WINDOW))?;
+        let responder = Responder::new(transport, qpn, srq.is_some());
+        let flight = Flight::new()?;
+        let port = request.port();
+        let name = QpName {
+            number: qpn,
+            tag: qp.tag(),
+        };
+        let core = Arc::pin_init(
+            pin_init!(QpCore {
+                shared: shared.clone(),
+                asker: Asker { pd, qp: QpId::new() },
+                name,
+                transport,
+                gate <- new_spinlock_irq!(Gate {
+                    state: QpState::Reset,
+                    av: None,
+                    peers: None,
+                    port: path::port_of_qpn(qpn),
+                    qkey: 0,
+                    closed: false,
+                }, "rxe_qp_gate"),
+                attrs <- new_mutex!(Attrs::new(port), "rxe_qp_attrs"),
+                send <- new_mutex!(sender, "rxe_qp_send"),
+                recv <- new_mutex!(responder, "rxe_qp_recv"),
+                sq,
+                rq,
+                send_cq,
+                recv_cq,
+                requests <- SkbQueue::new(),
+                responses <- SkbQueue::new(),
+                flight,
+                groups: Atomic::new(0),
+                consumer: SetOnce::new(),
+                send_work <- new_work!("rxe_send"),
+                recv_work <- new_work!("rxe_recv"),
+                timer_work <- new_delayed_work!("rxe_timer"),
+            }),
+            GFP_KERNEL,
+        )?;
+        let published = slot.publish(core.clone(), Gfp::KERNEL)?;
+        qp.set_number(qpn);
+        request.set_cap(cap);
+        Ok(Self {
+            core,
+            kind,
+            signals_all: request.signals_all(),
+            cap,
+            send_offer,
+            recv_offer,
+            _published: published,
+        })
+    }
+}
+
+impl QpCore {
+    /// Address vector (of connections) and source port of the packets that are sent.
+    pub(super) fn way(&self) -> (Option<Av>, u16) {
+        let gate = self.gate.lock();
+        (gate.av, gate.port)
+    }
+
+    /// Changes attributes, and the state if the mask says so. May sleep.
+    fn modify(self: &Arc<Self>, kind: QpType, attr: &mut QpAttr, mask: AttrMask) -> Result {
+        let mut outbox = Outbox::default();
+        let fails = {
+            let mut attrs = self.attrs.lock();
+            let now = self.state();
+            let step = if mask.contains(AttrMask::STATE) {
+                Some(self.step(kind, now, attr, mask)?)
+            } else {
+                None
+            };
+            // What may fail comes first, so that a change is made as a whole or not at all.
+            let starts = matches!(step, Some((Step::StartReceive, _)));
+            let resources = if mask.contains(AttrMask::MAX_DEST_RD_ATOMIC) {
+                Some(Responder::slots(attr.max_dest_rd_atomic().into())?)
+            } else if starts {
+                Some(Responder::slots(attrs.resources())?)
+            } else {
+                None
+            };
+            attrs.update(attr, mask, self.transport)?;
+            self.open_gate(&attrs, mask);
+            self.update_sides(&attrs);
+            match (step, resources) {
+                (Some((Step::StartReceive, to)), Some(resources)) => {
+                    let mut responder = self.recv.lock();
+                    responder.side.start(&attrs.for_recv(), resources);
+                    drop(responder);
+                    self.set_state(now, to);
+                }
+                (step, resources) => {
+                    if let Some(resources) = resources {
+                        let old = self.recv.lock().side.set_resources(resources);
+                        drop(old);
+                    }
+                    if let Some((step, to)) = step {
+                        self.take_step(&mut attrs, step, now, to, &mut outbox);
+                    }
+                }
+            }
+            matches!(step, Some((Step::Fail, _)))
+        };
+        if fails {
+            self.fail();
+        }
+        outbox.deliver(self);
+        Ok(())
+    }
+
+    /// What a change of state means. `EINVAL` if there is no such change, or its attributes are not
+    /// those that it needs.
+    fn step(
+        &self,
+        kind: QpType,
+        now: QpState,
+        attr: &QpAttr,
+        mask: AttrMask,
+    ) -> Result<(Step, QpState)> {
+        let of = |state: Option<core_qp::QpState>| {
+            state.and_then(|state| QpState::from_code(state.as_raw()))
+        };
+        let to = of(attr.state()).ok_or(EINVAL)?;
+        let believed = if mask.contains(AttrMask::CUR_STATE) {
+            Some(of(attr.cur_state()).ok_or(EINVAL)?)
+        } else {
+            None
+        };
+        let raw = |state: QpState| core_qp::QpState::from_raw(state.code()).ok_or(EINVAL);
+        if !core_qp::transition(raw(now)?, raw(to)?, kind, mask) {
+            return Err(EINVAL);
+        }
+        let draining = matches!(self.send.lock().side.state(), SendState::Draining { .. });
+        if draining && !matches!(to, QpState::Err | QpState::Reset) {
+            return Err(EINVAL);
+        }
+        let step = now.step(believed, to, self.transport).ok_or(EINVAL)?;
+        Ok((step, to))
+    }
+
+    /// Lets the receive path know of new attributes.
+    fn open_gate(&self, attrs: &Attrs, mask: AttrMask) {
+        let mut gate = self.gate.lock();
+        gate.qkey = attrs.qkey();
+        if let Some(av) = attrs.av().filter(|_| mask.contains(AttrMask::AV)) {
+            gate.av = Some(av);
+            gate.peers = Some(peers(&av));
+            gate.port = path::port_of_flow(av.flow_label(), self.qpn(), attrs.dest_qpn());
+        }
+    }
+
+    /// Lets the sides know of new attributes, as far as they are started.
+    fn update_sides(self: &Arc<Self>, attrs: &Attrs) {
+        {
+            let side = &mut self.send.lock().side;
+            if side.state() != SendState::Idle {
+                side.set_attrs(&attrs.for_send(self.transport, self.shared.mtu() as u32));
+            }
+        }
+        let side = &mut self.recv.lock().side;
+        side.set_allowed(attrs.allowed());
+        side.set_min_rnr_timer(attrs.min_rnr_timer());
+    }
+
+    /// Sets the state, unless an error came in between.
+    fn set_state(&self, from: QpState, to: QpState) {
+        let mut gate = self.gate.lock();
+        if gate.state == from {
+            gate.state = to;
+        }
+    }
+
+    fn take_step(
+        self: &Arc<Self>,
+        attrs: &mut Attrs,
+        step: Step,
+        from: QpState,
+        to: QpState,
+        outbox: &mut Outbox,
+    ) {
+        match step {
+            // Starting to receive comes with resources, and failing without the lock of the
+            // attributes: both are the caller's.
+            Step::StartReceive | Step::Fail => (),
+            Step::Stay | Step::Initialize => self.set_state(from, to),
+            Step::Reset => {
+                self.gate.lock().state = QpState::Reset;
+                self.forget(attrs);
+            }
+            Step::StartSend | Step::ResumeSend => {
+                let attrs = attrs.for_send(self.transport, self.shared.mtu() as u32);
+                self.send.lock().side.start(&attrs);
+                self.set_state(from, to);
+                self.schedule_send();
+            }
+            Step::Drain => {
+                self.set_state(from, to);
+                let mut sender = self.send.lock();
+                let Sender { side, routes, .. } = &mut *sender;
+                let mut ctx = SendCtx::new(self, routes, outbox);
+                side.drain(&mut ctx, attrs.sqd_notify());
+            }
+        }
+    }
+
+    /// Forgets all requests, packets and paths, without completions. The state has been changed, so
+    /// that nothing new comes in.
+    fn forget(&self, attrs: &mut Attrs) {
+        {
+            let mut gate = self.gate.lock();
+            gate.av = None;
+            gate.peers = None;
+        }
+        {
+            let mut sender = self.send.lock();
+            sender.side.reset();
+            sender.routes.clear();
+            self.sq.discard();
+        }
+        {
+            let mut responder = self.recv.lock();
+            responder.side.reset();
+            responder.routes.clear();
+            responder.waiting = None;
+            if let RecvSource::Own(rq) = &self.rq {
+                rq.discard();
+            }
+        }
+        self.requests.clear();
+        self.responses.clear();
+        attrs.clear_paths();
+    }
+
+    /// The end: when this returns, no task does anything for the queue pair any more. May sleep, but
+    /// waits for nothing outside of the driver.
+    fn close(self: &Arc<Self>) {
+        {
+            let mut gate = self.gate.lock();
+            gate.closed = true;
+            gate.state = QpState::Reset;
+        }
+        self.flight.set_sender(None);
+        cancel_delayed_sync::<_, { tasks::TIMER }>(self);
+        cancel_sync::<_, { tasks::SEND }>(self);
+        cancel_sync::<_, { tasks::RECV }>(self);
+        let mut attrs = self.attrs.lock();
+        self.forget(&mut attrs);
+    }
+}
+
+#[vtable]
+impl QpOps<Rxe> for Qp {
+    type OwnerModule = crate::LocalModule;
+
+    fn create(
+        device: &Device<Rxe>,
+        qp: NewQp<'_>,
+        request: &mut QpInitAttr,
+        udata: Udata<'_>,
+    ) -> impl PinInit<Self, Error> {
+        Self::new(device, qp, request, udata)
+    }
+
+    fn created(this: &provider::Qp<Rxe>, udata: Udata<'_>) -> Result {
+        if udata.is_user() {
+            let info = |offer: &Option<Offer>| {
+                offer
+                    .as_ref()
+                    .map_or_else(abi::MmapInfo::new_zeroed, Offer::info)
+            };
+            udata.respond(&abi::QpResponse {
+                recv: info(&this.recv_offer),
+                send: info(&this.send_offer),
+            })?;
+        }
+        this.core.consumer.populate(this.handle()?);
+        this.core.flight.set_sender(Some(this.core.clone()));
+        Ok(())
+    }
+
+    fn modify(
+        this: &provider::Qp<Rxe>,
+        attr: &mut QpAttr,
+        mask: AttrMask,
+        _udata: Udata<'_>,
+    ) -> Result {
+        if !AttrMask::STANDARD.contains(mask) {
+            return Err(EOPNOTSUPP);
+        }
+        if mask.contains(AttrMask::CAP) {
+            check_cap(&attr.cap(), matches!(this.core.rq, RecvSource::Shared(..)))?;
+        }
+        this.core.modify(this.kind, attr, mask)
+    }
+
+    fn query(
+        this: &provider::Qp<Rxe>,
+        attr: &mut QpAttr,
+        _mask: AttrMask,
+        init: &mut QpInitAttr,
+    ) -> Result {
+        let core = &this.core;
+        core.attrs.lock().report(attr);
+        attr.set_cap(this.cap);
+        {
+            let side = &core.send.lock().side;
+            attr.set_sq_psn(side.next_psn().get());
+            let draining = matches!(side.state(), SendState::Draining { .. });
+            attr.set_sq_draining(draining.into());
+        }
+        attr.set_rq_psn(core.recv.lock().side.expected_psn().get());
+        if let Some(state) = core_qp::QpState::from_raw(core.state().code()) {
+            attr.set_state(state);
+            attr.set_cur_state(state);
+        }
+        init.set_kind(this.kind);
+        init.set_cap(this.cap);
+        init.set_sig_type(if this.signals_all {
+            bindings::ib_sig_type_IB_SIGNAL_ALL_WR
+        } else {
+            bindings::ib_sig_type_IB_SIGNAL_REQ_WR
+        });
+        Ok(())
+    }
+
+    fn destroy(this: &provider::Qp<Rxe>, _udata: Udata<'_>) -> Result {
+        if this.core.groups.load(Relaxed) != 0 {
+            return Err(EBUSY);
+        }
+        this.core.close();
+        Ok(())
+    }
+
+    fn post_send(this: &provider::Qp<Rxe>, list: &mut SendList<'_, Rxe>) -> Result {
+        let core = &this.core;
+        if !core.state().may_post_send() {
+            return Err(EINVAL);
+        }
+        // A process posts to the ring itself, and only rings the doorbell.
+        let mut result = Ok(());
+        for wr in list.by_ref() {
+            result = core.sq.post(&wr);
+            if result.is_err() {
+                break;
+            }
+        }
+        core.schedule_send();
+        result
+    }
+
+    fn post_recv(this: &provider::Qp<Rxe>, list: &mut RecvList<'_>) -> Result {
+        let core = &this.core;
+        let RecvSource::Own(rq) = &core.rq else {
+            return Err(EINVAL);
+        };
+        if !core.state().may_post_recv() {
+            return Err(EINVAL);
+        }
+        let mut result = Ok(());
+        for wr in list.by_ref() {
+            result = rq.post(&wr);
+            if result.is_err() {
+                break;
+            }
+        }
+        if core.state() == QpState::Err {
+            core.schedule_recv();
+        }
+        result
+    }
+
+    fn attach_mcast(this: &provider::Qp<Rxe>, gid: &Gid, _lid: u16) -> Result {
+        let device = this.device();
+        let netdev = roce::netdev_of(device.core(), params::PORT).ok_or(ENODEV)?;
+        Shared::of(device).mcast.attach(&netdev, gid, &this.core)
+    }
+
+    fn detach_mcast(this: &provider::Qp<Rxe>, gid: &Gid, _lid: u16) -> Result {
+        Shared::of(this.device()).mcast.detach(gid, &this.core)
+    }
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Received packets: from the socket to the queue of the queue pair that they are for.
+//!
+//! Runs in bottom halves for packets of the wire, and in the task of the sender for packets to the
+//! own address. Whatever fails a check is dropped without an answer, since nothing is known yet
+//! about who sent it.
+
+use core::net::{
+    IpAddr,
+    Ipv4Addr,
+    Ipv6Addr, //
+};
+
+use kernel::sync::{
+    rcu,
+    Arc, //
+};
+use rdma::{
+    gfp::Gfp,
+    gid::{
+        Gid,
+        GidAttr,
+        GidType, //
+    },
+    net::{
+        skb::SkBuff,
+        udp_tunnel::Receiver,
+        NetDevice, //
+    },
+    provider::{
+        Device,
+        DeviceRef, //
+    },
+};
+
+use crate::{
+    counters::Counter,
+    device::{
+        Rxe,
+        Shared, //
+    },
+    params,
+    qp::QpCore,
+    tx,
+    wire::{
+        opcode::Service,
+        packet::Packet, //
+    },
+};
+
+/// Takes the packets of the sockets of all namespaces.
+pub(crate) struct RoceReceiver;
+
+impl Receiver for RoceReceiver {
+    fn receive(skb: SkBuff) {
+        let guard = rcu::read_lock();
+        let Some(netdev) = skb.device(&guard) else {
+            return;
+        };
+        if let Some(device) = device_on(netdev, &guard) {
+            from_wire(&device, netdev, skb);
+        }
+    }
+}
+
+/// The device that has a link on an interface, or on the one below a VLAN.
+fn device_on(netdev: &NetDevice, guard: &rcu::Guard) -> Option<DeviceRef<Rxe>> {
+    Device::on_netdev(netdev).or_else(|| Device::on_netdev(netdev.vlan_real_dev(guard)?))
+}
+
+/// A packet whose form is right.
+struct Arrival {
+    skb: SkBuff,
+    packet: Packet,
+    source: Gid,
+    destination: Gid,
+}
+
+/// The addresses of an IP header, source first.
+fn addresses(ip: &[u8]) -> Option<(IpAddr, IpAddr)> {
+    if let Ok(ip) = <&[u8; 20]>::try_from(ip) {
+        let [.., a, b, c, d, e, f, g, h] = *ip;
+        Some((
+            Ipv4Addr::new(a, b, c, d).into(),
+            Ipv4Addr::new(e, f, g, h).into(),
+        ))
+    } else {
+        let source = <[u8; 16]>::try_from(ip.get(8..24)?).ok()?;
+        let destination = <[u8; 16]>::try_from(ip.get(24..40)?).ok()?;
+        Some((
+            Ipv6Addr::from(source).into(),
+            Ipv6Addr::from(destination).into(),
+        ))
+    }
+}
+
+impl Arrival {
+    /// Looks at the form of a packet, whose data start with the base transport header.
+    fn new(mut skb: SkBuff) -> Option<Self> {
+        skb.linearize().ok()?;
+        let packet = Packet::parse(skb.head()).ok()?;
+        let (source, destination) = addresses(skb.ip_header()?)?;
+        Some(Self {
+            skb,
+            packet,
+            source: source.into(),
+            destination: destination.into(),
+        })
+    }
+
+    fn icrc_is_right(&self) -> bool {
+        match (self.skb.ip_header(), self.skb.udp_header()) {
+            (Some(ip), Some(udp)) => tx::icrc_is_right(ip, udp, self.skb.head()),
+            _ => false,
+        }
+    }
+
+    /// Bytes of the packet from the IP header on, which is what the counters count.
+    fn wire_len(&self) -> usize {
+        let ip = self.skb.ip_header().map_or(0, <[u8]>::len);
+        ip + 8 + self.skb.len()
+    }
+
+    /// Whether the partition and queue keys let the packet in.
+    fn keys_fit(&self, shared: &Shared, qp: &QpCore) -> bool {
+        // Full members only: the low 15 bits are the partition (IBTA 10.9.3).
+        if (self.packet.bth.pkey ^ params::DEFAULT_PKEY) & 0x7fff != 0
+            || self.packet.bth.pkey & 0x7fff == 0
+        {
+            shared.count_bad_pkey();
+            return false;
+        }
+        match self.packet.deth {
+            Some(deth) if deth.qkey != qp.qkey() => {
+                shared.count_bad_qkey();
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Whether the queue pair takes packets like this one in its state, and from this sender.
+    fn fits(&self, qp: &QpCore) -> bool {
+        qp.takes(
+            self.packet.opcode.service(),
+            self.packet.opcode.is_request(),
+            &self.source,
+            &self.destination,
+        )
+    }
+}
+
+/// A packet of the wire.
+fn from_wire(device: &Device<Rxe>, netdev: &NetDevice, skb: SkBuff) {
+    let Some(arrival) = Arrival::new(skb) else {
+        return;
+    };
+    // The addresses of connections are compared with those of the queue pair, which has a
+    // reference on its GID.
+    let connected = arrival.packet.opcode.service() != Service::Ud;
+    if !connected && !arrival.destination.is_multicast() {
+        let gid = GidAttr::find_by_port(
+            device.core(),
+            params::PORT,
+            &arrival.destination,
+            GidType::RoceV2,
+            Some(netdev),
+        );
+        if gid.is_err() {
+            return;
+        }
+    }
+    deliver(&device.shared, arrival, true);
+}
+
+/// A packet to the own address, with its headers already taken off.
+pub(crate) fn from_own(shared: &Arc<Shared>, skb: SkBuff) {
+    if let Some(arrival) = Arrival::new(skb) {
+        deliver(shared, arrival, false);
+    }
+}
+
+fn deliver(shared: &Arc<Shared>, arrival: Arrival, check_icrc: bool) {
+    match arrival.packet.bth.dest_qp {
+        params::MULTICAST_QPN => deliver_to_group(shared, arrival, check_icrc),
+        qpn => {
+            let Some(qp) = shared.qps.get(qpn) else {
+                return;
+            };
+            if !arrival.fits(&qp) || !arrival.keys_fit(shared, &qp) {
+                return;
+            }
+            if check_icrc && !arrival.icrc_is_right() {
+                return;
+            }
+            count(shared, &arrival);
+            let is_request = arrival.packet.opcode.is_request();
+            qp.enqueue(arrival.skb, is_request);
+        }
+    }
+}
+
+/// Gives each member of a group a share of the packet.
+fn deliver_to_group(shared: &Arc<Shared>, arrival: Arrival, check_icrc: bool) {
+    let Some(members) = shared.mcast.members(&arrival.destination) else {
+        return;
+    };
+    if check_icrc && !arrival.icrc_is_right() {
+        return;
+    }
+    count(shared, &arrival);
+    for qp in members.iter() {
+        if !arrival.fits(qp) || !arrival.keys_fit(shared, qp) {
+            continue;
+        }
+        // Datagrams may be lost, so a member that gets no share does not matter.
+        if let Ok(skb) = arrival.skb.share(Gfp::ATOMIC) {
+            qp.enqueue(skb, true);
+        }
+    }
+}
+
+fn count(shared: &Shared, arrival: &Arrival) {
+    shared.counters.add(Counter::ReceivedPackets, 1);
+    shared
+        .counters
+        .add(Counter::ReceivedBytes, arrival.wire_len() as u64);
+}
+
+#[kernel::macros::kunit_tests(rust_rxe_rx)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_both_families() {
+        let mut v4 = [0u8; 20];
+        v4[12..16].copy_from_slice(&[10, 9, 0, 1]);
+        v4[16..20].copy_from_slice(&[10, 9, 0, 2]);
+        let (source, destination) = addresses(&v4).unwrap();
+        assert_eq!(source, IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)));
+        assert_eq!(destination, IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)));
+
+        let mut v6 = [0u8; 40];
+        v6[8] = 0xfd;
+        v6[24] = 0xfe;
+        let (source, destination) = addresses(&v6).unwrap();
+        assert_eq!(
+            source,
+            IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0))
+        );
+        assert_eq!(
+            destination,
+            IpAddr::V6(Ipv6Addr::new(0xfe00, 0, 0, 0, 0, 0, 0, 0))
+        );
+        assert!(addresses(&[0; 39]).is_none());
+    }
+}

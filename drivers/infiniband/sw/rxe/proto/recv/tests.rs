@@ -115,6 +115,20 @@ mod packet_by_packet {
     }
 
     #[test]
+    fn an_answer_stands_for_the_acknowledgements_before_it() {
+        let (mut slots, mut env) = (NONE, TestEnv::new());
+        let mut side = started(&mut slots, Transport::Rc, 0);
+        for (psn, body, len) in [(0, write(Some(1), true), 1), (1, Body::Read(reth(0, 1)), 0)] {
+            if let Some(packet) = packet(Service::Rc, psn, body, len) {
+                assert!(side.input(&mut env, &packet, &len) == Verdict::Done);
+            }
+        }
+        assert_eq!(side.run(&mut env, 10), Progress::Idle);
+        assert_eq!(env.next_sent(), Some((Op::ReadResponseOnly, 1)));
+        assert_eq!(env.sent.len(), 0);
+    }
+
+    #[test]
     fn a_gap_is_reported_once() {
         let (mut slots, mut env) = (NONE, TestEnv::new());
         let mut side = started(&mut slots, Transport::Rc, 0xff_fffe);

@@ -38,7 +38,7 @@ static void leak(struct kunit *test)
 /* DEBUG_ATOMIC_SLEEP */
 static void atomic_sleep(struct kunit *test)
 {
-	DEFINE_SPINLOCK(lock);
+	static DEFINE_SPINLOCK(lock);
 
 	spin_lock(&lock);
 	might_sleep();

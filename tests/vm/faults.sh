@@ -1,0 +1,49 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+# kernels: debug
+# timeout: 900
+# Every allocation that ib_core makes in a call fails once: the n-th one for
+# n = 1, 2 ... until the call gets through without (fail-nth). Each refusal has
+# an errno of the list, nothing is left behind, the same call works afterwards.
+# Leaks, lock order and the rest are the debug kernel's to report.
+. "$(dirname "$0")/lib.sh"
+H=$(dirname "$0")
+
+for f in failslab fail_page_alloc; do
+	d=/sys/kernel/debug/$f
+	echo N > $d/ignore-gfp-wait
+	echo 0 > $d/verbose
+	echo N > $d/task-filter
+	echo 0 > $d/probability
+done
+echo N > /sys/kernel/debug/fail_page_alloc/ignore-gfp-highmem
+echo 0 > /sys/kernel/debug/fail_page_alloc/min-order
+echo 0 > /sys/kernel/debug/fail_usercopy/verbose
+
+load_stack ib_umad rdma_ucm || { result FAIL load; exit 1; }
+ip link add d0 type dummy
+ip link set d0 address 02:00:00:00:00:01 up
+ip addr add 10.9.0.1/24 dev d0
+
+walk() { # GROUP...
+	local log=$LOG/walk-$1.txt
+	timeout $((600 * slower)) python3 "$H/faults.py" "$@" > "$log" 2>&1
+	local rc=$?
+	grep -E '^(PASS|FAIL|SKIP) ' "$log"
+	[ $rc = 0 ] || { result FAIL "$1" "status $rc: $(tail -n 1 "$log")"; tail -n 20 "$log" >&2; }
+}
+
+walk link
+rdma link add rxe0 type rxe netdev d0
+wait_gid rxe0
+walk netlink
+walk verbs
+walk sysfs
+walk netns
+walk events
+pair still-works "ibv_rc_pingpong -d rxe0 -g 1 -n 20 -e" "ibv_rc_pingpong -d rxe0 -g 1 -n 20 -e 10.9.0.1"
+remove_links
+unload_stack > "$LOG/unload.txt" 2>&1 || result FAIL unload "$(paste -sd' ' "$LOG/unload.txt")"
+walk load
+t load-works 'modprobe rdma_rxe && modprobe ib_uverbs'
+finish

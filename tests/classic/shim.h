@@ -116,6 +116,7 @@ void __noreturn shim_abort(struct kunit *test);
 #define KUNIT_EXPECT_TRUE(t, c)		SHIM_TRUE(t, c, #c, SHIM_GO_ON)
 #define KUNIT_EXPECT_FALSE(t, c)	SHIM_TRUE(t, !(c), "not " #c, SHIM_GO_ON)
 #define KUNIT_EXPECT_PTR_EQ(t, l, r)	SHIM_PTR_EQ(t, l, r, SHIM_GO_ON)
+#define KUNIT_EXPECT_STREQ(t, l, r)	SHIM_TRUE(t, !strcmp(l, r), #l " is " #r, SHIM_GO_ON)
 #define KUNIT_EXPECT_MEMEQ(t, l, r, n)	SHIM_TRUE(t, !memcmp(l, r, n), #l " is " #r, SHIM_GO_ON)
 #define KUNIT_EXPECT_NOT_ERR_OR_NULL(t, p)	SHIM_POINTER(t, p, SHIM_GO_ON)
 #define KUNIT_ASSERT_EQ(t, l, r)	SHIM_BINARY(t, l, ==, r, shim_abort(t))

@@ -52,6 +52,9 @@ for m; do
 	collect "$m"
 done
 
+# A leak is shown by the name of its function, for which the module has to stay.
+case ${1-} in control_*) exit $rc ;; esac
+
 # Users first; a module that cannot go again has a reference leak.
 for _ in 1 2 3 4 5 6 7 8; do
 	awk '$1 !~ /^(virtio|9p|overlay)/ && $3 == 0 { print $1 }' /proc/modules | while read -r m; do

@@ -61,6 +61,8 @@ mandatory!(
 /// # Safety
 ///
 /// Callable with anything.
+// Compared by its address, so there must be only one: what may be inlined has a copy in each crate.
+#[inline(never)]
 unsafe extern "C" fn held_back(_device: *mut bindings::ib_device) {}
 
 type Dealloc = Option<unsafe extern "C" fn(*mut bindings::ib_device)>;

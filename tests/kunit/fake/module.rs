@@ -30,12 +30,7 @@ impl LinkType for FakeLink {
             kernel_cap_flags: u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG),
             ..Config::new(protocol)
         };
-        fabric::keep(device::register(
-            Net::init(),
-            config,
-            name,
-            Some(netdev),
-        )?)
+        fabric::keep(device::register(Net::init(), config, name, Some(netdev))?)
     }
 }
 

@@ -6,7 +6,7 @@
 //! that programs that were sized for it fit.
 
 use kernel::bindings;
-use rdma::provider::DeviceAttr;
+use rdma::{classic::Promises, provider::DeviceAttr};
 
 /// UDP port of RoCE v2 (IBTA annex A17).
 pub(crate) const ROCE_PORT: u16 = bindings::ROCE_V2_UDP_DPORT as u16;
@@ -85,7 +85,9 @@ pub(crate) fn fill_device(attr: &mut DeviceAttr) {
     attr.page_size_cap = 0xffff_f000;
     attr.device_cap_flags = DEVICE_CAPS;
     attr.kernel_cap_flags = u64::from(bindings::ib_kernel_cap_flags_IBK_ALLOW_USER_UNREG)
-        | u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING);
+        | u64::from(bindings::ib_kernel_cap_flags_IBK_ON_DEMAND_PAGING)
+        | Promises::BIND_MW
+        | Promises::USER_OPS;
     attr.max_qp = (1 << 20) - 16;
     attr.max_qp_wr = MAX_QP_WR;
     attr.max_send_sge = MAX_SGE;

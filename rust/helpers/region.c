@@ -7,7 +7,7 @@ __rust_helper void *rust_helper_rdma_vmalloc_user(unsigned long size)
 
 __rust_helper phys_addr_t rust_helper_rdma_virt_to_phys(const void *addr)
 {
-	return virt_to_phys((volatile void *)addr);
+	return virt_to_phys((void *)addr);
 }
 
 __rust_helper void *rust_helper_rdma_hmm_pfn_to_virt(unsigned long hmm_pfn)

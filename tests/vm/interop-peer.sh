@@ -7,7 +7,7 @@
 me=$1
 peer=$((3 - me))
 modprobe virtio_net && load_stack || { result FAIL "load-$me"; exit 1; }
-nic=$(ls /sys/class/net | grep -v lo | head -n 1)
+for nic in /sys/class/net/[!l]*; do nic=${nic##*/}; break; done
 ip link set "$nic" up
 ip addr add "10.9.1.$me/24" dev "$nic"
 ip addr add "fd00:91::$me/64" dev "$nic" nodad

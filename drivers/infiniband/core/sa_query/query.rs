@@ -5,7 +5,7 @@
 //! | stage | who has it |
 //! |---|---|
 //! | `Fresh` | the thread that starts it, or one that took it from the resolver |
-//! | `Asking` | the table of [`service`](super::service) |
+//! | `Asking` | the table of [`service`] |
 //! | `Posted` | the MAD layer |
 //! | `Cancelled` | as before, but it is not posted any more |
 //! | `Over` | nobody: the asker was told |

@@ -6,8 +6,8 @@
 //! queue pair is destroyed at once, whatever a queueing discipline keeps, and freeing the buffers
 //! later is harmless. Only the module has to stay until the last one is freed, see [`settle`].
 //!
-//! A queue pair pauses at [`INFLIGHT_HIGH`](crate::params::INFLIGHT_HIGH) buffers and is woken at
-//! [`INFLIGHT_LOW`](crate::params::INFLIGHT_LOW).
+//! A queue pair pauses at [`INFLIGHT_HIGH`] buffers and is woken at
+//! [`INFLIGHT_LOW`].
 
 use kernel::{
     new_spinlock_irq,

@@ -4,7 +4,7 @@
 //! packet by packet and clock tick by clock tick (IBTA vol. 1, chapter 9).
 //!
 //! Nothing here calls the kernel. Memory, network, completion queues and the clock are behind the
-//! traits of [`env`], so that the same code runs in tests and fuzzers on any host.
+//! traits of [`mod@env`], so that the same code runs in tests and fuzzers on any host.
 //!
 //! # Two sides, two locks
 //!

@@ -42,6 +42,7 @@ use crate::{
         },
         wr::{
             LocalOp,
+            SendOp,
             SendWc,
             SendWqe,
             Status, //
@@ -56,6 +57,9 @@ use crate::{
     },
     wqe::SendLocal,
 };
+
+/// A queue key with this bit stands for that of the sending queue pair (IBTA vol. 1, 10.2.5).
+const CONTROLLED_QKEY: u32 = 1 << 31;
 
 /// Memory for the requests that are under way.
 pub(super) type Slots = KVVec<Option<Entry<SendLocal>>>;
@@ -138,7 +142,13 @@ impl SendEnv for SendCtx<'_> {
     }
 
     fn fetch(&mut self) -> Option<SendWqe<SendLocal>> {
-        self.qp.sq.fetch(&self.qp.shared.objects.ahs)
+        let mut wqe = self.qp.sq.fetch(&self.qp.shared.objects.ahs)?;
+        if let SendOp::Datagram { qkey, .. } = &mut wqe.op {
+            if *qkey & CONTROLLED_QKEY != 0 {
+                *qkey = self.qp.qkey();
+            }
+        }
+        Some(wqe)
     }
 
     fn has_more(&mut self) -> bool {

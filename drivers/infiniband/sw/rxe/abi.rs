@@ -113,12 +113,13 @@ pub(crate) struct RdmaWr {
     _reserved: u32,
 }
 
-/// Parameters of a FLUSH.
+/// Parameters of a FLUSH. Libraries tell its length as that of the message, in [`DmaInfo::length`],
+/// and leave the field here alone.
 #[derive(Clone, Copy, FromBytes, IntoBytes)]
 #[repr(C)]
 pub(crate) struct FlushWr {
     pub(crate) remote_addr: u64,
-    pub(crate) length: u32,
+    _length: u32,
     pub(crate) rkey: u32,
     /// Placement: 1 global visibility, 2 persistence.
     pub(crate) placement: u8,

@@ -142,7 +142,7 @@ fn parse_user(
         ib_wr_opcode_IB_WR_FLUSH => {
             let wr = record::<abi::FlushWr>(&head.wr)?;
             Parsed {
-                flush_len: Some(wr.length),
+                flush_len: Some(head.dma.length),
                 ..Parsed::of(SendOp::Flush {
                     at: RemoteAddr {
                         va: wr.remote_addr,
@@ -499,6 +499,22 @@ mod tests {
                 assert_eq!(wqe.op != SendOp::Invalid(Status::LocQpOp), good);
             }
         }
+        Ok(())
+    }
+
+    #[test]
+    fn flush_is_as_long_as_its_message() -> Result {
+        let mut raw = Raw::new(bindings::ib_wr_opcode_IB_WR_FLUSH);
+        // The field among the parameters is not used; the placement is persistence.
+        raw.set(32, 7).set(40, 2).set(LENGTH, 4096);
+        let wqe = send(Service::Rc, &raw)?;
+        let how = Feth {
+            global: false,
+            persistent: true,
+            whole_region: false,
+        };
+        assert_eq!(wqe.len, 4096);
+        assert!(matches!(wqe.op, SendOp::Flush { how: found, .. } if found == how));
         Ok(())
     }
 

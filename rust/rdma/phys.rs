@@ -46,6 +46,9 @@ pub struct PhysMap {
 // SAFETY: The table belongs to this alone, and a device may be used from any task.
 unsafe impl Send for PhysMap {}
 
+// SAFETY: Nothing changes it between creation and drop.
+unsafe impl Sync for PhysMap {}
+
 impl PhysMap {
     /// Maps the buffers, in this order, in both directions. May sleep.
     ///

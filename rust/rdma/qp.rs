@@ -304,6 +304,20 @@ impl QpInitAttr {
         Self(pin_init::zeroed())
     }
 
+    /// Tells what a queue pair was created with: handler, context and the queues that it is built
+    /// on. For the answer to a query.
+    pub fn set_owner(&mut self, qp: &Qp) {
+        let qp = qp.as_raw();
+        // SAFETY: The queue pair is live; these are set at creation.
+        unsafe {
+            self.0.event_handler = (*qp).registered_event_handler;
+            self.0.qp_context = (*qp).qp_context;
+            self.0.send_cq = (*qp).send_cq;
+            self.0.recv_cq = (*qp).recv_cq;
+            self.0.srq = (*qp).srq;
+        }
+    }
+
     /// Transport service.
     pub fn kind(&self) -> QpType {
         QpType(self.0.qp_type)

@@ -283,11 +283,14 @@ pub(super) unsafe extern "C" fn query_qp<D: Driver>(
 ) -> c_int {
     // SAFETY: By the contract of the operation.
     from_result(|| unsafe {
+        let this = Qp::<D>::from_raw(qp);
+        let init = QpInitAttr::from_raw(init);
+        init.set_owner(this.core());
         D::Qp::query(
-            Qp::from_raw(qp),
+            this,
             QpAttr::from_raw_output(attr),
             AttrMask::from_bits(mask),
-            QpInitAttr::from_raw(init),
+            init,
         )?;
         Ok(0)
     })

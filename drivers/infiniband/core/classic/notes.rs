@@ -6,9 +6,11 @@
 //! A region without a note is one of today's calls. The note goes when the region does, however
 //! it is deregistered.
 
+use super::layout::Layout;
 use kernel::{
     prelude::*,
     rbtree::{RBTree, RBTreeNode, RBTreeNodeReservation},
+    sync::Arc,
 };
 use rdma::{
     mr::{Access, Mr},
@@ -26,23 +28,23 @@ pub(crate) struct Note {
 
 /// The memory of a region of `ib_reg_phys_mr()`.
 pub(crate) struct Memory {
-    /// Mapping for the device, held as long as the region may reach it.
-    pub(crate) map: PhysMap,
+    /// What the region is, or was before its keys became void.
+    pub(crate) content: Content,
     /// Pages that the region has room for.
     pub(crate) capacity: u32,
-    /// What a failed reregistration left.
-    pub(crate) state: State,
+    /// Whether its keys are good; a reregistration that failed leaves them void.
+    pub(crate) valid: bool,
 }
 
-/// How far a region can be trusted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
-    /// Its keys are good.
-    Valid,
-    /// Its keys are void, what is mapped is `Memory::map`.
-    Invalid,
-    /// Its keys are void, and what is mapped is not known.
-    Undefined,
+/// Memory and where peers see it.
+#[derive(Clone)]
+pub(crate) struct Content {
+    /// Mapping for the device, held as long as the region may reach it.
+    pub(crate) map: Arc<PhysMap>,
+    /// Its shape.
+    pub(crate) layout: Layout,
+    /// Address of the first byte.
+    pub(crate) iova: u64,
 }
 
 type Table = RBTree<usize, Note>;

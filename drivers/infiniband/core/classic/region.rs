@@ -9,10 +9,10 @@
 
 use super::{
     layout::{capacity, Layout},
-    notes::{self, Memory, Note, Reservation, State},
+    notes::{self, Content, Memory, Note, Reservation},
 };
 use crate::verbs::mr;
-use kernel::{bindings, prelude::*, types::ScopeGuard};
+use kernel::{bindings, prelude::*, sync::Arc, types::ScopeGuard};
 use rdma::{
     classic::Promises,
     mr::{Access, Mr, MrKind},
@@ -50,15 +50,28 @@ fn check_device(pd: &Pd) -> Result {
     Ok(())
 }
 
-/// Makes mapped memory the content of a region whose keys are void.
-fn place(mr: &Mr, map: &PhysMap, layout: &Layout, iova: u64) -> Result {
-    let mapped = mr::map(mr, map.entries(), PAGE as u32)?;
-    let (_, length) = mr.range();
-    if mapped != map.count() || length != layout.length {
-        return Err(EINVAL);
+impl Content {
+    fn new(pd: &Pd, limit: u32, bufs: &[PhysBuf], iova: u64) -> Result<Self> {
+        let layout = Layout::of(bufs)?;
+        layout.check_iova(iova)?;
+        if layout.pages > limit {
+            return Err(E2BIG);
+        }
+        let map = Arc::new(PhysMap::map(pd.device(), bufs)?, GFP_KERNEL)?;
+        Ok(Self { map, layout, iova })
     }
-    mr.set_range(iova, length);
-    Ok(())
+
+    /// Maps this to a region whose keys are void. A registration takes what was mapped since the
+    /// one before, so this precedes each.
+    fn place(&self, mr: &Mr) -> Result {
+        let mapped = mr::map(mr, self.map.entries(), PAGE as u32)?;
+        let (_, length) = mr.range();
+        if mapped != self.map.count() || length != self.layout.length {
+            return Err(EINVAL);
+        }
+        mr.set_range(self.iova, length);
+        Ok(())
+    }
 }
 
 /// Registers buffers, the first byte of which peers know by `iova`. May sleep.
@@ -71,17 +84,16 @@ pub(crate) fn register<'a>(
     let device = pd.device();
     check_device(pd)?;
     access.check(device)?;
-    let layout = Layout::of(bufs)?;
-    layout.check_iova(iova)?;
-    let capacity = capacity(layout.pages, device.attrs().max_fast_reg_page_list_len)?;
+    let limit = device.attrs().max_fast_reg_page_list_len;
 
     let note = Reservation::new()?;
     // Declared before the region, so that it is unmapped after that is gone.
-    let map = PhysMap::map(device, bufs)?;
+    let content = Content::new(pd, limit, bufs, iova)?;
+    let capacity = capacity(content.layout.pages, limit)?;
     let mr = ScopeGuard::new_with_data(mr::alloc(pd, MrKind::MemReg, capacity)?, |mr| {
         let _ = mr::dereg(mr, None);
     });
-    place(*mr, &map, &layout, iova)?;
+    content.place(*mr)?;
     SelfQp::new(pd)?.register(*mr, access)?;
 
     let mr = mr.dismiss();
@@ -90,9 +102,9 @@ pub(crate) fn register<'a>(
         Note {
             access,
             memory: Some(Memory {
-                map,
+                content,
                 capacity,
-                state: State::Valid,
+                valid: true,
             }),
         },
     );
@@ -109,47 +121,17 @@ pub(crate) struct Change<'a> {
     pub(crate) access: Option<Access>,
 }
 
-/// New content of a region, ready to be placed.
-struct Content {
-    map: PhysMap,
-    layout: Layout,
-    iova: u64,
-}
-
-impl Content {
-    fn new(mr: &Mr, capacity: u32, bufs: &[PhysBuf], iova: u64) -> Result<Self> {
-        let layout = Layout::of(bufs)?;
-        layout.check_iova(iova)?;
-        if layout.pages > capacity {
-            return Err(E2BIG);
-        }
-        let map = PhysMap::map(mr.device(), bufs)?;
-        Ok(Self { map, layout, iova })
-    }
-}
-
-/// Sets how far the region can be trusted.
-fn set_state(mr: &Mr, state: State) {
-    notes::with(mr, |note| {
-        if let Some(memory) = &mut note.memory {
-            memory.state = state;
-        }
-    });
-}
-
 /// Changes a region of [`register`]. May sleep.
 ///
 /// All that can be refused is refused before the old keys are void; then the region is as it was.
 pub(crate) fn reregister(mr: &Mr, change: Change<'_>) -> Result {
-    let (old_access, capacity, state) = notes::with(mr, |note| {
+    let (old_access, old_content, capacity, valid) = notes::with(mr, |note| {
         let memory = note.memory.as_ref()?;
-        Some((note.access, memory.capacity, memory.state))
+        let content = memory.content.clone();
+        Some((note.access, content, memory.capacity, memory.valid))
     })
     .flatten()
     .ok_or(EINVAL)?;
-    if state == State::Undefined && change.memory.is_none() {
-        return Err(EINVAL);
-    }
 
     let access = change.access.unwrap_or(old_access);
     access.check(mr.device())?;
@@ -162,40 +144,37 @@ pub(crate) fn reregister(mr: &Mr, change: Change<'_>) -> Result {
             return Err(EOPNOTSUPP);
         }
     }
-    let content = change
-        .memory
-        .map(|(bufs, iova)| Content::new(mr, capacity, bufs, iova))
-        .transpose()?;
+    let content = match change.memory {
+        Some((bufs, iova)) => Content::new(mr.pd(), capacity, bufs, iova)?,
+        None => old_content.clone(),
+    };
     let old_qp = SelfQp::new(mr.pd())?;
     let new_qp = new_pd.map(SelfQp::new).transpose()?;
 
-    if state == State::Valid {
+    if valid {
         old_qp.invalidate(mr.rkey())?;
-        set_state(mr, State::Invalid);
+        notes::with(mr, |note| {
+            if let Some(memory) = &mut note.memory {
+                memory.valid = false;
+            }
+        });
     }
     if let Some(pd) = new_pd {
         mr.driver_move(pd)?;
     }
-    if let Some(content) = &content {
-        set_state(mr, State::Undefined);
-        place(mr, &content.map, &content.layout, content.iova)?;
-    }
+    content.place(mr)?;
     mr.renew_key();
-    let qp = new_qp.as_ref().unwrap_or(&old_qp);
-    let registered = qp.register(mr, access);
+    new_qp.as_ref().unwrap_or(&old_qp).register(mr, access)?;
 
-    // What is mapped now is the new content, whether or not the keys are good.
-    let old_map = notes::with(mr, |note| {
-        let memory = note.memory.as_mut()?;
-        memory.state = match registered {
-            Ok(()) => State::Valid,
-            Err(_) => State::Invalid,
-        };
+    // The memory before is unmapped at the end of this function, with the last reference to it.
+    notes::with(mr, |note| {
         note.access = access;
-        content.map(|content| core::mem::replace(&mut memory.map, content.map))
+        if let Some(memory) = &mut note.memory {
+            memory.content = content;
+            memory.valid = true;
+        }
     });
-    drop(old_map);
-    registered
+    Ok(())
 }
 
 /// What [`query`] tells of a region.
@@ -210,8 +189,8 @@ pub(crate) struct Attributes {
 pub(crate) fn query(mr: &Mr) -> Result<Attributes> {
     notes::with(mr, |note| Attributes {
         access: note.access,
-        range: match note.memory {
-            Some(_) => mr.range(),
+        range: match &note.memory {
+            Some(memory) => (memory.content.iova, memory.content.layout.length),
             None => (0, u64::MAX),
         },
     })

@@ -234,10 +234,17 @@ static void x03_ud_is_datagram(struct kunit *test)
 	struct ib_sge tiny = sge_of(&rig->b, 0, GRH + 16);
 	struct ib_wc wc;
 
-	/* More than an MTU: the sender believes it is sent, nobody gets it. */
+	/* More than an MTU: nobody gets it, and a good provider tells the sender. */
 	KUNIT_ASSERT_EQ(test, post_ud(rig->a.qp, 1, &large, ah, rig->b.qp->qp_num), 0);
-	KUNIT_EXPECT_EQ(test, wait_status(rig->a.scq), IB_WC_SUCCESS);
+	KUNIT_EXPECT_EQ(test, wait_status(rig->a.scq), is_stock_rxe(rig->a.dev) ?
+			IB_WC_SUCCESS : IB_WC_LOC_LEN_ERR);
 	KUNIT_EXPECT_FALSE(test, wait_wc(rig->b.rcq, &wc, 200));
+	if (!is_stock_rxe(rig->a.dev)) {
+		KUNIT_ASSERT_EQ(test, to_state(rig->a.qp, IB_QPS_RESET), 0);
+		KUNIT_ASSERT_EQ(test, to_init(rig->a.qp, rig->a.port, 0), 0);
+		KUNIT_ASSERT_EQ(test, to_rtr(&rig->a, rig->a.qp, &rig->b, 0, &LINK_DEFAULT), 0);
+		KUNIT_ASSERT_EQ(test, to_rts(rig->a.qp, &LINK_DEFAULT), 0);
+	}
 	/* The buffer must hold 40 bytes and the payload; here it does. */
 	KUNIT_ASSERT_EQ(test, post_ud(rig->a.qp, 1, &small, ah, rig->b.qp->qp_num), 0);
 	KUNIT_EXPECT_EQ(test, wait_status(rig->a.scq), IB_WC_SUCCESS);

@@ -499,12 +499,16 @@ static void r35_failure_leaves_it_allocated(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, ib_query_mr(mr, &attr), 0);
 	KUNIT_EXPECT_EQ(test, attr.mr_access_flags, ALL_ACCESS);
 
-	/* After: its content is not known, so only new memory helps. */
+	/* After: it has no valid key, and what it was can be registered again. */
 	ib_fake_fail(dev, IB_FAKE_MAP_MR_SG, 1, -ENOSPC);
 	KUNIT_EXPECT_EQ(test, ib_rereg_phys_mr(mr, IB_MR_REREG_TRANS, NULL, &buf, 1, 0, &iova),
 			-ENOSPC);
-	KUNIT_EXPECT_EQ(test, ib_rereg_phys_mr(mr, IB_MR_REREG_ACCESS, NULL, NULL, 0, 0, NULL),
-			-EINVAL);
+	KUNIT_EXPECT_EQ(test, ib_query_mr(mr, &attr), 0);
+	KUNIT_EXPECT_EQ(test, attr.device_virt_addr, 0x10000);
+	KUNIT_EXPECT_EQ(test, ib_rereg_phys_mr(mr, IB_MR_REREG_ACCESS, NULL, NULL, 0,
+					       IB_ACCESS_REMOTE_READ, NULL), 0);
+	KUNIT_EXPECT_EQ(test, mr->iova, 0x10000);
+	KUNIT_EXPECT_EQ(test, mr->length, PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, ib_rereg_phys_mr(mr, IB_MR_REREG_TRANS, NULL, &buf, 1, 0, &iova), 0);
 	KUNIT_EXPECT_EQ(test, ib_query_mr(mr, &attr), 0);
 	KUNIT_EXPECT_EQ(test, attr.device_virt_addr, iova);

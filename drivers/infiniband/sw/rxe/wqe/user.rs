@@ -496,7 +496,8 @@ mod tests {
                 let mut raw = Raw::new(opcode);
                 raw.set(NUM_SGE, 1).sge(HEAD, 0, length).set(24, addr);
                 let wqe = send(Service::Rc, &raw)?;
-                assert_eq!(wqe.op != SendOp::Invalid(Status::LocQpOp), good);
+                let taken = wqe.op != SendOp::Invalid(Status::LocQpOp);
+                assert_eq!(taken, good);
             }
         }
         Ok(())

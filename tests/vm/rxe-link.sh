@@ -38,7 +38,7 @@ ip link del d0.5
 t failed-adds-20 "for i in \$(seq 20); do rdma link add rxe0 type rxe netdev d1 && exit 1; done; true"
 t delete "rdma link delete rxe0 && ! [ -e $dev ]"
 t sockets-gone "! $listeners | grep ."
-t port-free "timeout 1 python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind((\"\", 4791))'"
+t port-free "timeout 30 python3 -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind((\"\", 4791))'"
 
 # Two links share the sockets, and the last one closes them.
 ip link set d1 up

@@ -50,6 +50,14 @@ class Faults(unittest.TestCase):
         self.assertEqual(list(ce.modinfo_faults([("license", "GPL"), ("alias", "b"), ("alias", "a"), ("depends", "y,x")], stock)), [])
         self.assertEqual(len(list(ce.modinfo_faults([("license", "GPL"), ("depends", "x,y")], stock))), 1)
 
+    def test_namespaces(self):
+        rxe, core = [("name", "rdma_rxe")], [("name", "ib_core")]
+        ns = ("import_ns", "DMA_BUF")
+        self.assertEqual(list(ce.modinfo_faults([*rxe, ns], rxe)), [])
+        self.assertEqual(len(list(ce.modinfo_faults(rxe, rxe))), 1)
+        self.assertEqual(len(list(ce.modinfo_faults([*core, ns], core))), 1)
+        self.assertEqual(len(list(ce.modinfo_faults([*core, ns], [*core, ns, ns]))), 1)
+
 
 class Parts(unittest.TestCase):
     def test_parts(self):

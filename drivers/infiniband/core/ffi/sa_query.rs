@@ -80,15 +80,19 @@ pub(crate) unsafe extern "C" fn ib_sa_cancel_query(id: c_int, query: *mut bindin
     }
 }
 
-/// Starts a query, whose address goes to `out` before its asker is told of anything; null goes
-/// there if it could not be started after all.
+/// Starts a query of `client` at a port, `how` it is asked being the components of the record, the
+/// time to wait in milliseconds and the way to allocate. The query's address goes to `out` before
+/// its asker is told of anything; null goes there if it could not be started after all.
 ///
 /// # Safety
 ///
 /// `out` is valid for writes.
 unsafe fn started(
     out: *mut *mut bindings::ib_sa_query,
-    start: impl FnOnce(&dyn Fn(&Query)) -> Result<u32>,
+    client: &Client,
+    (device, port): (&Device, u32),
+    (components, timeout_ms, gfp): (bindings::ib_sa_comp_mask, c_ulong, bindings::gfp_t),
+    start: impl FnOnce(&Terms<'_>) -> Result<u32>,
 ) -> c_int {
     let announced = Cell::new(false);
     let announce = |query: &Query| {
@@ -96,8 +100,17 @@ unsafe fn started(
         // SAFETY: By the contract of this function.
         unsafe { out.write(ptr::from_ref(query).cast_mut().cast()) };
     };
+    let terms = Terms {
+        client,
+        device,
+        port,
+        components: Components::from_raw(components),
+        timeout_ms,
+        gfp: Gfp::from_c(gfp),
+        announce: &announce,
+    };
     from_result(|| {
-        start(&announce)
+        start(&terms)
             .and_then(|id| Ok(c_int::try_from(id)?))
             .inspect_err(|_| {
                 if announced.get() {
@@ -138,18 +151,11 @@ pub(crate) unsafe extern "C" fn ib_sa_path_rec_get(
     unsafe {
         let record = PathRecord::read(rec);
         let handler = callback.map(|call| ListHandler::new(call, context));
-        let (client, device) = (Client::from_raw(client), Device::from_raw(device));
-        started(query, |announce| {
-            let terms = Terms {
-                client,
-                device,
-                port: port_num,
-                components: Components::from_raw(comp_mask),
-                timeout_ms,
-                gfp: Gfp::from_c(gfp_mask),
-                announce,
-            };
-            logic::path(&terms, &record, handler)
+        let client = Client::from_raw(client);
+        let port = (Device::from_raw(device), port_num);
+        let how = (comp_mask, timeout_ms, gfp_mask);
+        started(query, client, port, how, |terms| {
+            logic::path(terms, &record, handler)
         })
     }
 }
@@ -183,18 +189,11 @@ pub(crate) unsafe extern "C" fn ib_sa_service_rec_get(
     unsafe {
         let record = Service::read(rec);
         let handler = callback.map(|call| ListHandler::new(call, context));
-        let (client, device) = (Client::from_raw(client), Device::from_raw(device));
-        started(sa_query, |announce| {
-            let terms = Terms {
-                client,
-                device,
-                port: port_num,
-                components: Components::from_raw(comp_mask),
-                timeout_ms,
-                gfp: Gfp::from_c(gfp_mask),
-                announce,
-            };
-            logic::services(&terms, &record, handler)
+        let client = Client::from_raw(client);
+        let port = (Device::from_raw(device), port_num);
+        let how = (comp_mask, timeout_ms, gfp_mask);
+        started(sa_query, client, port, how, |terms| {
+            logic::services(terms, &record, handler)
         })
     }
 }
@@ -228,18 +227,11 @@ pub(crate) unsafe extern "C" fn ib_sa_mcmember_rec_query(
     unsafe {
         let record = Member::read(rec);
         let handler = callback.map(|call| RecordHandler::new(call, context));
-        let (client, device) = (Client::from_raw(client), Device::from_raw(device));
-        started(sa_query, |announce| {
-            let terms = Terms {
-                client,
-                device,
-                port: port_num,
-                components: Components::from_raw(comp_mask),
-                timeout_ms,
-                gfp: Gfp::from_c(gfp_mask),
-                announce,
-            };
-            logic::member(&terms, method, &record, handler)
+        let client = Client::from_raw(client);
+        let port = (Device::from_raw(device), port_num);
+        let how = (comp_mask, timeout_ms, gfp_mask);
+        started(sa_query, client, port, how, |terms| {
+            logic::member(terms, method, &record, handler)
         })
     }
 }
@@ -273,18 +265,11 @@ pub(crate) unsafe extern "C" fn ib_sa_guid_info_rec_query(
     unsafe {
         let record = GuidInfo::read(rec);
         let handler = callback.map(|call| RecordHandler::new(call, context));
-        let (client, device) = (Client::from_raw(client), Device::from_raw(device));
-        started(sa_query, |announce| {
-            let terms = Terms {
-                client,
-                device,
-                port: port_num,
-                components: Components::from_raw(comp_mask),
-                timeout_ms,
-                gfp: Gfp::from_c(gfp_mask),
-                announce,
-            };
-            logic::guid_info(&terms, method, &record, handler)
+        let client = Client::from_raw(client);
+        let port = (Device::from_raw(device), port_num);
+        let how = (comp_mask, timeout_ms, gfp_mask);
+        started(sa_query, client, port, how, |terms| {
+            logic::guid_info(terms, method, &record, handler)
         })
     }
 }

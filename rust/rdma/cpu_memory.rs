@@ -76,7 +76,7 @@ pub enum Rmw {
 /// The bytes at `addr` can be read, and written if `writable`, as long as the piece is used by the
 /// function that was handed it.
 #[derive(Clone, Copy)]
-struct Piece {
+pub struct Piece {
     addr: usize,
     len: usize,
     writable: bool,
@@ -143,6 +143,55 @@ impl Piece {
     fn write_back(self) {
         // SAFETY: Readable by the type invariant; the call only touches caches.
         unsafe { bindings::arch_wb_cache_pmem(self.addr as *mut c_void, self.len) }
+    }
+}
+
+/// Memory whose pages are held for each access alone. All accesses may sleep.
+///
+/// Errors: `EFAULT` if the memory does not have the bytes or they cannot be fetched, `EACCES` if
+/// they must not be written.
+pub trait FetchedMemory {
+    /// Visits `len` bytes from `at` on, in pieces, each with its offset from there, holding the
+    /// pages meanwhile.
+    fn visit(
+        &self,
+        at: u64,
+        len: usize,
+        write: bool,
+        visit: impl FnMut(usize, Piece) -> Result,
+    ) -> Result;
+
+    /// Copies the bytes from `at` on.
+    fn read(&self, at: u64, to: &mut [u8], sink: &mut impl Sink) -> Result {
+        self.visit(at, to.len(), false, |done, piece| {
+            let end = done.wrapping_add(piece.len);
+            let to = to.get_mut(done..end).ok_or(EFAULT)?;
+            piece.read(to);
+            sink.take(to);
+            Ok(())
+        })
+    }
+
+    /// Copies to the bytes from `at` on.
+    fn write(&self, at: u64, from: &[u8]) -> Result {
+        self.visit(at, from.len(), true, |done, piece| {
+            piece.write(from.get(done..).ok_or(EFAULT)?)
+        })
+    }
+
+    /// Executes `op` on eight bytes, atomic for everybody; returns the previous value.
+    fn rmw(&self, at: u64, op: Rmw) -> Result<u64> {
+        let mut old = 0;
+        self.visit(at, 8, true, |_, piece| {
+            old = piece.rmw(op)?;
+            Ok(())
+        })?;
+        Ok(old)
+    }
+
+    /// Stores eight bytes at once, after all that was written before.
+    fn store(&self, at: u64, value: u64) -> Result {
+        self.visit(at, 8, true, |_, piece| piece.store(value))
     }
 }
 

@@ -7,9 +7,8 @@
 
 use super::{
     pinned::is_persistent,
-    Piece,
-    Rmw,
-    Sink, //
+    FetchedMemory,
+    Piece, //
 };
 use crate::{
     device::Device,
@@ -245,7 +244,22 @@ impl OdpMemory {
         Ok(())
     }
 
-    /// Visits `len` bytes from `at` on, in pieces, holding the pages.
+    /// Writes what the caches have of `len` bytes to the medium; `EACCES` if some of the memory is
+    /// not persistent.
+    pub fn write_back(&self, at: u64, len: u64) -> Result {
+        let len = usize::try_from(len).map_err(|_| EFAULT)?;
+        self.visit(at, len, false, |_, piece| {
+            if !is_persistent(piece.addr, piece.len) {
+                return Err(EACCES);
+            }
+            piece.write_back();
+            Ok(())
+        })
+    }
+}
+
+/// Offsets count from the start of the region.
+impl FetchedMemory for OdpMemory {
     fn visit(
         &self,
         at: u64,
@@ -273,54 +287,6 @@ impl OdpMemory {
             done = done.wrapping_add(step);
         }
         Ok(())
-    }
-
-    /// Copies the bytes from `at` on, counted from the start of the region; `EFAULT` if it does not
-    /// have so many, or they cannot be fetched.
-    pub fn read(&self, at: u64, to: &mut [u8], sink: &mut impl Sink) -> Result {
-        self.visit(at, to.len(), false, |done, piece| {
-            let end = done.wrapping_add(piece.len);
-            let to = to.get_mut(done..end).ok_or(EFAULT)?;
-            piece.read(to);
-            sink.take(to);
-            Ok(())
-        })
-    }
-
-    /// Copies to the bytes from `at` on; errors as those of [`Self::read`], and `EACCES` if the
-    /// region must not be written.
-    pub fn write(&self, at: u64, from: &[u8]) -> Result {
-        self.visit(at, from.len(), true, |done, piece| {
-            piece.write(from.get(done..).ok_or(EFAULT)?)
-        })
-    }
-
-    /// Executes `op` on eight bytes, atomic for everybody; returns the previous value.
-    pub fn rmw(&self, at: u64, op: Rmw) -> Result<u64> {
-        let mut old = 0;
-        self.visit(at, 8, true, |_, piece| {
-            old = piece.rmw(op)?;
-            Ok(())
-        })?;
-        Ok(old)
-    }
-
-    /// Stores eight bytes at once, after all that was written before.
-    pub fn store(&self, at: u64, value: u64) -> Result {
-        self.visit(at, 8, true, |_, piece| piece.store(value))
-    }
-
-    /// Writes what the caches have of `len` bytes to the medium; `EACCES` if some of the memory is
-    /// not persistent.
-    pub fn write_back(&self, at: u64, len: u64) -> Result {
-        let len = usize::try_from(len).map_err(|_| EFAULT)?;
-        self.visit(at, len, false, |_, piece| {
-            if !is_persistent(piece.addr, piece.len) {
-                return Err(EACCES);
-            }
-            piece.write_back();
-            Ok(())
-        })
     }
 }
 

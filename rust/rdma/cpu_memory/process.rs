@@ -3,9 +3,8 @@
 //! The whole address space of a process, whose pages are pinned for each access alone.
 
 use super::{
-    Piece,
-    Rmw,
-    Sink, //
+    FetchedMemory,
+    Piece, //
 };
 use crate::mm::GrabbedMm;
 use kernel::{
@@ -74,6 +73,15 @@ impl ProcessMemory {
         self.writable
     }
 
+    /// Fetches the page of a user address, for reading or writing.
+    pub fn prefetch(&self, at: u64, len: u64, write: bool) -> Result {
+        let len = usize::try_from(len).map_err(|_| EFAULT)?;
+        self.visit(at, len, write, |_, _| Ok(()))
+    }
+}
+
+/// Offsets are user addresses.
+impl FetchedMemory for ProcessMemory {
     fn visit(
         &self,
         at: u64,
@@ -100,44 +108,5 @@ impl ProcessMemory {
             done = done.wrapping_add(piece.len);
         }
         Ok(())
-    }
-
-    /// Copies the bytes at a user address.
-    pub fn read(&self, at: u64, to: &mut [u8], sink: &mut impl Sink) -> Result {
-        self.visit(at, to.len(), false, |done, piece| {
-            let end = done.wrapping_add(piece.len);
-            let to = to.get_mut(done..end).ok_or(EFAULT)?;
-            piece.read(to);
-            sink.take(to);
-            Ok(())
-        })
-    }
-
-    /// Copies to a user address; `EACCES` if the memory must not be written.
-    pub fn write(&self, at: u64, from: &[u8]) -> Result {
-        self.visit(at, from.len(), true, |done, piece| {
-            piece.write(from.get(done..).ok_or(EFAULT)?)
-        })
-    }
-
-    /// Executes `op` on eight bytes, atomic for everybody; returns the previous value.
-    pub fn rmw(&self, at: u64, op: Rmw) -> Result<u64> {
-        let mut old = 0;
-        self.visit(at, 8, true, |_, piece| {
-            old = piece.rmw(op)?;
-            Ok(())
-        })?;
-        Ok(old)
-    }
-
-    /// Stores eight bytes at once, after all that was written before.
-    pub fn store(&self, at: u64, value: u64) -> Result {
-        self.visit(at, 8, true, |_, piece| piece.store(value))
-    }
-
-    /// Fetches the page of a user address, for reading or writing.
-    pub fn prefetch(&self, at: u64, len: u64, write: bool) -> Result {
-        let len = usize::try_from(len).map_err(|_| EFAULT)?;
-        self.visit(at, len, write, |_, _| Ok(()))
     }
 }

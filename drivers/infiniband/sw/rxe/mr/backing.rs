@@ -12,6 +12,7 @@ use rdma::{
     cpu_memory::{
         Chunks,
         DmaBufMemory,
+        FetchedMemory,
         KernelMemory,
         OdpMemory,
         PinnedMemory,

@@ -34,6 +34,10 @@ use kernel::{
     },
     prelude::*,
     sync::{
+        atomic::{
+            ordering::Relaxed,
+            Atomic, //
+        },
         Arc,
         LockedBy, //
     },
@@ -66,6 +70,7 @@ pub(crate) struct SendMad {
     /// Kept for an internal datagram.
     ah: Option<Arc<Ah>>,
     internal: bool,
+    retries: Retries,
     state: LockedBy<SendState, Sends>,
     #[pin]
     links: ListLinks<0>,
@@ -191,8 +196,6 @@ pub(crate) struct SendState {
     pub(crate) solicited: bool,
     /// How long to wait for an answer; 0 for none.
     pub(crate) timeout: Jiffies,
-    pub(crate) max_retries: u32,
-    pub(crate) retries_left: u32,
     pub(crate) class: Class,
     pub(crate) tid: u64,
     pub(crate) transfer: Transfer,
@@ -205,14 +208,57 @@ impl SendState {
         self.stage
     }
 
-    /// For trace events.
+    /// For trace events, without the retries.
     pub(crate) fn trace(&self) -> SendTrace {
         SendTrace {
             tid: self.tid,
             timeout: self.timeout,
-            max_retries: self.max_retries,
-            retries_left: self.retries_left,
-            retry: false,
+            ..SendTrace::default()
+        }
+    }
+}
+
+/// How often a request is sent again. Changed with the agent's sends locked; trace events read it
+/// without.
+pub(crate) struct Retries {
+    max: Atomic<u32>,
+    left: Atomic<u32>,
+}
+
+impl Retries {
+    fn new() -> Self {
+        Self {
+            max: Atomic::new(0),
+            left: Atomic::new(0),
+        }
+    }
+
+    /// The request may be sent again so often.
+    pub(crate) fn allow(&self, retries: u32) {
+        self.max.store(retries, Relaxed);
+        self.left.store(retries, Relaxed);
+    }
+
+    /// The peer is there: all retries are left again.
+    pub(crate) fn refill(&self) {
+        self.left.store(self.max.load(Relaxed), Relaxed);
+    }
+
+    /// Takes one; says whether there was one left.
+    pub(crate) fn take(&self) -> bool {
+        let left = self.left.load(Relaxed).checked_sub(1);
+        if let Some(left) = left {
+            self.left.store(left, Relaxed);
+        }
+        left.is_some()
+    }
+
+    /// Adds the numbers to what a trace event shows.
+    pub(crate) fn trace(&self, trace: SendTrace) -> SendTrace {
+        SendTrace {
+            max_retries: self.max.load(Relaxed),
+            retries_left: self.left.load(Relaxed),
+            ..trace
         }
     }
 }
@@ -236,8 +282,6 @@ impl SendMad {
                 counted: false,
                 solicited: false,
                 timeout: 0,
-                max_retries: 0,
-                retries_left: 0,
                 class: Class(0),
                 tid: 0,
                 transfer: Transfer::default(),
@@ -251,6 +295,7 @@ impl SendMad {
                 wr,
                 ah,
                 internal,
+                retries: Retries::new(),
                 state,
                 links <- ListLinks::new(),
                 overflow_links <- ListLinks::new(),
@@ -274,6 +319,11 @@ impl SendMad {
     /// Made here: nobody is told when it is sent.
     pub(crate) fn is_internal(&self) -> bool {
         self.internal
+    }
+
+    /// How often it is sent again.
+    pub(crate) fn retries(&self) -> &Retries {
+        &self.retries
     }
 
     /// The transaction.

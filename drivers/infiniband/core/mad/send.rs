@@ -199,9 +199,8 @@ pub(crate) fn post(send: OwnedSend) -> core::result::Result<(), (Error, OwnedSen
     state.tid = header.tid;
     state.class = header.class;
     state.timeout = timeout;
-    state.max_retries = retries;
-    state.retries_left = retries;
     state.solicited = solicited;
+    send.retries().allow(retries);
     if sends.must_queue(&send) {
         sends.queue(send);
         return Ok(());
@@ -223,7 +222,7 @@ pub(crate) fn post(send: OwnedSend) -> core::result::Result<(), (Error, OwnedSen
     Ok(())
 }
 
-/// Traces a datagram on its way. What the agent's lock protects is left out.
+/// Traces a datagram on its way. The agent's lock may be held or not.
 fn trace(event: SendEvent, send: &SendMad) {
     let trace = SendTrace {
         tid: send.wr().header().tid,
@@ -231,6 +230,7 @@ fn trace(event: SendEvent, send: &SendMad) {
         retry: matches!(event, SendEvent::ErrorHandler),
         ..SendTrace::default()
     };
+    let trace = send.retries().trace(trace);
     glue::trace_send(event, send.agent().head(), send.wr(), trace);
 }
 
@@ -264,6 +264,7 @@ impl SendHandler for SendMad {
             return;
         }
         let trace = this.state(&lease.sends().lock()).trace();
+        let trace = this.retries().trace(trace);
         glue::trace_agent(AgentEvent::SendDone, lease.head());
         glue::trace_send_done(lease.head(), this.wr(), trace, completion);
 
@@ -418,10 +419,9 @@ fn retry(sends: &mut Sends, send: OwnedSend) -> core::result::Result<(), OwnedSe
     let wr = send.wr();
     let timeout = msecs_to_jiffies(wr.timeout_ms());
     let state = send.state_mut(sends);
-    let Some(left) = state.retries_left.checked_sub(1) else {
+    if !send.retries().take() {
         return Err(send);
-    };
-    state.retries_left = left;
+    }
     state.timeout = timeout;
     let solicited = state.solicited;
     wr.set_retries(wr.retries().saturating_add(1));

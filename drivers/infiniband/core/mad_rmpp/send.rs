@@ -217,7 +217,7 @@ pub(super) fn acknowledged(lease: &Lease, chain: &RecvChain, header: &Header, rm
     let state = send.state_mut(&mut sends);
     if segment > transfer.acked {
         state.transfer.acked = segment;
-        state.retries_left = state.max_retries;
+        send.retries().refill();
     }
     state.transfer.window = window;
     let transfer = state.transfer;

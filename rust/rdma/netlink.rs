@@ -64,7 +64,6 @@ pub use self::transport::{
     unicast_wait,
     Client,
     CommandRef,
-    DevNet,
     Inbound,
     InboundMessage,
     KernelSocket,

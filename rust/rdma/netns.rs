@@ -194,8 +194,8 @@ impl RdmaNet {
     ///
     /// # Safety
     ///
-    /// `raw` is valid for `'a`.
-    pub(crate) unsafe fn from_raw<'a>(raw: *mut bindings::rdma_dev_net) -> &'a Self {
+    /// `raw` is the part of a namespace that lives for `'a`.
+    pub unsafe fn from_raw<'a>(raw: *mut bindings::rdma_dev_net) -> &'a Self {
         // SAFETY: The type is transparent.
         unsafe { &*raw.cast() }
     }

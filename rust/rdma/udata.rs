@@ -29,23 +29,3 @@ impl Udata {
         Some(unsafe { Self::from_raw(ptr) })
     }
 }
-
-c_object! {
-    /// The attributes of a uverbs call, which contain the driver's [`Udata`].
-    pub struct AttrBundle(uverbs_attr_bundle);
-}
-
-impl AttrBundle {
-    /// The driver's part of the call.
-    pub fn udata(&self) -> &Udata {
-        // SAFETY: The bundle is valid and the field is part of it.
-        unsafe {
-            Udata::from_raw(
-                &raw mut (*self.as_raw())
-                    .__bindgen_anon_1
-                    .__bindgen_anon_1
-                    .driver_udata,
-            )
-        }
-    }
-}

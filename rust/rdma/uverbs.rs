@@ -5,7 +5,10 @@
 //! C headers: [`include/rdma/uverbs_ioctl.h`](srctree/include/rdma/uverbs_ioctl.h),
 //! [`drivers/infiniband/core/uverbs.h`](srctree/drivers/infiniband/core/uverbs.h)
 
-use crate::gfp::Gfp;
+use crate::{
+    gfp::Gfp,
+    udata::Udata, //
+};
 use core::{
     alloc::Layout,
     ptr::NonNull,
@@ -189,6 +192,12 @@ impl AttrBundle {
     /// The wrapped C object.
     pub fn as_raw(&self) -> *mut bindings::uverbs_attr_bundle {
         self.0.get()
+    }
+
+    /// The driver's part of the command.
+    pub fn udata(&self) -> &Udata {
+        // SAFETY: Part of a live bundle.
+        unsafe { Udata::from_raw(&raw mut (*self.header()).driver_udata) }
     }
 
     /// The attribute `id`; `ENOENT` if the command has none.

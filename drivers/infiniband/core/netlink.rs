@@ -15,7 +15,6 @@ use rdma::{
     kmod,
     netlink::{
         Client,
-        DevNet,
         Inbound,
         InboundMessage,
         RawTable,
@@ -29,7 +28,10 @@ use rdma::{
         NLDEV_OPS,
         NUM_CLIENTS, //
     },
-    netns::Net,
+    netns::{
+        Net,
+        RdmaNet, //
+    },
     new_rwsem,
     pin_once::PinOnce,
     rwsem::RwSem, //
@@ -88,18 +90,18 @@ pub(crate) fn unregister(index: u32) {
 }
 
 /// Opens the socket of a new namespace.
-pub(crate) fn net_init(net: &DevNet) -> Result {
-    net.open::<Protocol>()
+pub(crate) fn net_init(net: &RdmaNet) -> Result {
+    net.make_socket::<Protocol>()
 }
 
 /// Closes the socket of a namespace that goes away.
-pub(crate) fn net_exit(net: &DevNet) {
-    net.close();
+pub(crate) fn net_exit(net: &RdmaNet) {
+    net.release_socket();
 }
 
 /// Whether anyone in the initial namespace listens to a group.
 pub(crate) fn has_listeners(group: u32) -> bool {
-    DevNet::of(Net::init()).socket().has_listeners(group)
+    Net::init().rdma().socket().has_listeners(group)
 }
 
 /// What comes in through the sockets.

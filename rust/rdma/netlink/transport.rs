@@ -10,13 +10,15 @@ use core::{
 use kernel::{
     bindings,
     error::to_result,
-    prelude::*,
-    types::Opaque, //
+    prelude::*, //
 };
 
 use crate::{
     gfp::Gfp,
-    netns::Net, //
+    netns::{
+        Net,
+        RdmaNet, //
+    }, //
 };
 
 use super::{
@@ -56,46 +58,16 @@ pub fn has_listeners(group: u32) -> bool {
     unsafe { bindings::rdma_nl_chk_listeners(group) }
 }
 
-/// The core's state in a network namespace, `struct rdma_dev_net`.
-///
-/// # Invariants
-///
-/// The state and its namespace are valid.
-#[repr(transparent)]
-pub struct DevNet(Opaque<bindings::rdma_dev_net>);
-
-impl DevNet {
-    /// Views the C state.
-    ///
-    /// # Safety
-    ///
-    /// `ptr` is the state of a living namespace for `'a`.
-    pub unsafe fn from_raw<'a>(ptr: *mut bindings::rdma_dev_net) -> &'a Self {
-        // SAFETY: Transparent, and as promised by the caller.
-        unsafe { &*ptr.cast() }
-    }
-
-    /// The core's state in `netns`.
-    #[inline]
-    pub fn of(netns: &Net) -> &Self {
-        // SAFETY: The id is assigned once, while the module loads, and every namespace has state
-        // of this type under it as long as it lives.
-        unsafe {
-            Self::from_raw(
-                bindings::net_generic(netns.as_raw(), bindings::rdma_dev_net_id).cast(), //
-            )
-        }
-    }
-
-    /// Opens the kernel's RDMA netlink socket in the namespace. May sleep.
-    pub fn open<R: Receiver>(&self) -> Result {
+impl RdmaNet {
+    /// Makes the kernel's RDMA netlink socket in the namespace. May sleep.
+    pub fn make_socket<R: Receiver>(&self) -> Result {
         let mut config = bindings::netlink_kernel_cfg {
             flags: bindings::NL_CFG_F_NONROOT_RECV,
             input: Some(input::<R>),
             ..pin_init::zeroed()
         };
-        let rnet = self.0.get();
-        // SAFETY: By the invariant the namespace is valid; the configuration is copied.
+        let rnet = self.as_raw();
+        // SAFETY: The namespace is being made; the configuration is copied.
         let sock = unsafe {
             bindings::netlink_kernel_create(
                 (*rnet).net.net,
@@ -113,18 +85,18 @@ impl DevNet {
         Ok(())
     }
 
-    /// Closes the socket, after the handlers that run in it. May sleep.
+    /// Releases the socket, after the handlers that run in it. May sleep.
     ///
     /// For the end of the namespace, when nobody sends any more.
-    pub fn close(&self) {
-        // SAFETY: `open` made the socket, and the namespace ends: it is closed once.
-        unsafe { bindings::netlink_kernel_release((*self.0.get()).nl_sock.cast()) };
+    pub fn release_socket(&self) {
+        // SAFETY: `make_socket` made it, and the namespace ends: it is released once.
+        unsafe { bindings::netlink_kernel_release((*self.as_raw()).nl_sock.cast()) };
     }
 
     /// The kernel's socket in the namespace.
     pub fn socket(&self) -> KernelSocket<'_> {
         // SAFETY: The socket lives as long as the state is in use.
-        KernelSocket(unsafe { (*self.0.get()).nl_sock }, PhantomData)
+        KernelSocket(unsafe { (*self.as_raw()).nl_sock }, PhantomData)
     }
 }
 
@@ -133,7 +105,7 @@ impl DevNet {
 /// # Invariants
 ///
 /// The pointer is a netlink socket of the kernel for `'a`.
-pub struct KernelSocket<'a>(*mut bindings::sock, PhantomData<&'a DevNet>);
+pub struct KernelSocket<'a>(*mut bindings::sock, PhantomData<&'a RdmaNet>);
 
 impl KernelSocket<'_> {
     /// Sends to one socket; if its queue is full, either sleeps or fails with `EAGAIN`.

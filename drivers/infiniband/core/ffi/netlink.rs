@@ -17,11 +17,13 @@ use kernel::{
 use rdma::{
     netlink::{
         message_type,
-        DevNet,
         KernelSocket,
         RawTable, //
     },
-    netns::Net,
+    netns::{
+        Net,
+        RdmaNet, //
+    },
 };
 
 use crate::netlink;
@@ -40,7 +42,7 @@ fn errno(result: Result) -> c_int {
 /// `net` is a namespace with its socket, valid for `'a`.
 unsafe fn socket<'a>(net: *const net) -> KernelSocket<'a> {
     // SAFETY: Promised by the caller.
-    DevNet::of(unsafe { Net::from_raw(net) }).socket()
+    unsafe { Net::from_raw(net) }.rdma().socket()
 }
 
 /// Prepares the table of clients.
@@ -71,7 +73,7 @@ pub(crate) unsafe extern "C" fn rdma_nl_exit() {
 #[export]
 pub(crate) unsafe extern "C" fn rdma_nl_net_init(rnet: *mut rdma_dev_net) -> c_int {
     // SAFETY: Promised by the caller.
-    errno(netlink::net_init(unsafe { DevNet::from_raw(rnet) }))
+    errno(netlink::net_init(unsafe { RdmaNet::from_raw(rnet) }))
 }
 
 /// Closes the socket of a namespace.
@@ -82,7 +84,7 @@ pub(crate) unsafe extern "C" fn rdma_nl_net_init(rnet: *mut rdma_dev_net) -> c_i
 #[export]
 pub(crate) unsafe extern "C" fn rdma_nl_net_exit(rnet: *mut rdma_dev_net) {
     // SAFETY: Promised by the caller.
-    netlink::net_exit(unsafe { DevNet::from_raw(rnet) });
+    netlink::net_exit(unsafe { RdmaNet::from_raw(rnet) });
 }
 
 /// Opens the commands of a client: nldev, the SA client, or the iWARP module.

@@ -9,8 +9,9 @@ use rdma::{
     object::{Draft, Object, Owner, Retiring},
     pd::Pd,
     qp::{handle_domain, Qp, QpEvents, QpInitAttr, QpOpenAttr, QpType, UserQp},
-    udata::{AttrBundle, Udata},
+    udata::Udata,
     usecnt::{Use, UseCount},
+    uverbs::AttrBundle,
     warn_on_once,
     xrcd::Xrcd,
 };

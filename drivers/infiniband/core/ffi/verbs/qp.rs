@@ -11,7 +11,8 @@ use rdma::{
     object::Object,
     pd::Pd,
     qp::{AttrMask, Qp, QpAttr, QpInitAttr, QpOpenAttr, UserQp},
-    udata::{AttrBundle, Udata},
+    udata::Udata,
+    uverbs::AttrBundle,
     warn_once,
     xrcd::{Inode, Xrcd},
 };
@@ -57,7 +58,7 @@ pub(crate) unsafe extern "C" fn ib_create_qp_user(
     // SAFETY: As above.
     let pd = (!pd.is_null()).then(|| unsafe { Pd::from_raw(pd) });
     // SAFETY: As above.
-    let bundle = (!uattrs.is_null()).then(|| unsafe { AttrBundle::from_raw(uattrs) });
+    let bundle = unsafe { AttrBundle::from_raw(uattrs) };
     // SAFETY: As above.
     let user = (!uobj.is_null()).then(|| unsafe { UserQp::from_raw(uobj) });
     // SAFETY: As above.

@@ -33,7 +33,6 @@ pub mod frmr;
 pub mod gfp;
 pub mod gid;
 pub mod gid_addr;
-pub mod hw_stats;
 pub mod id_table;
 pub mod irq_poll;
 pub mod jiffies;

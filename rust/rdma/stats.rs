@@ -7,6 +7,8 @@
 //!
 //! C header: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h)
 
+pub mod memory;
+
 use core::{
     ops::Deref,
     ptr::NonNull, //

@@ -7,10 +7,10 @@ use crate::verbs::{event_str, node, port, rate};
 use kernel::{bindings, prelude::*};
 use rdma::{
     device::Device,
-    hw_stats::{HwStats, StatDescs},
     net::NetDevice,
     rate::SpeedInfo,
     rdma_netdev::{Params, Template},
+    stats::memory::{StatDescs, StatsMemory},
     vf::VirtualFunctions,
 };
 
@@ -281,7 +281,7 @@ pub(crate) unsafe extern "C" fn rdma_alloc_hw_stats_struct(
 ) -> *mut bindings::rdma_hw_stats {
     // SAFETY: By the contract of this function.
     let descs = unsafe { StatDescs::from_raw(descs, num_counters) };
-    HwStats::new(descs, lifespan).map_or(core::ptr::null_mut(), HwStats::into_raw)
+    StatsMemory::new(descs, lifespan).map_or(core::ptr::null_mut(), StatsMemory::into_raw)
 }
 
 /// Frees a set of hardware counters.
@@ -292,5 +292,5 @@ pub(crate) unsafe extern "C" fn rdma_alloc_hw_stats_struct(
 #[export]
 pub(crate) unsafe extern "C" fn rdma_free_hw_stats_struct(stats: *mut bindings::rdma_hw_stats) {
     // SAFETY: By the contract of this function.
-    drop(unsafe { HwStats::from_raw(stats) });
+    drop(unsafe { StatsMemory::from_raw(stats) });
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of hardware counter sets (`struct rdma_hw_stats`).
+//! The allocator of sets of statistics, `rdma_alloc_hw_stats_struct()` and its counterpart.
 
 use core::{
     mem::{size_of, ManuallyDrop},
@@ -13,12 +13,12 @@ use kernel::{
     time::{msecs_to_jiffies, Jiffies},
 };
 
-/// A counter set.
+/// The memory of a set; [`HwStats`](super::HwStats) is what others see of it.
 ///
 /// # Invariants
 ///
 /// The set and its bitmap are memory of `kmalloc` and ours.
-pub struct HwStats(NonNull<bindings::rdma_hw_stats>);
+pub struct StatsMemory(NonNull<bindings::rdma_hw_stats>);
 
 /// Static descriptions of the counters of a set.
 ///
@@ -49,7 +49,7 @@ fn zeroed_words(words: usize) -> Result<NonNull<u64>> {
     NonNull::new(ptr).ok_or(ENOMEM)
 }
 
-impl HwStats {
+impl StatsMemory {
     /// Allocates a set whose values are read from the hardware when they are older than
     /// `lifespan` milliseconds. May sleep.
     pub fn new(descs: StatDescs, lifespan: c_ulong) -> Result<Self> {
@@ -98,7 +98,7 @@ fn jiffies(msecs: c_ulong) -> Jiffies {
     msecs_to_jiffies(msecs as u32)
 }
 
-impl Drop for HwStats {
+impl Drop for StatsMemory {
     fn drop(&mut self) {
         // SAFETY: By the type invariant; `kfree` takes null pointers.
         unsafe {

@@ -9,7 +9,7 @@
 //!
 //! | lock | protects | taken in |
 //! |---|---|---|
-//! | [`QpCore::attrs`] | attributes; serialises changes of state | verbs |
+//! | [`QpCore::attrs`] | attributes; serialises changes of state | verbs, tasks after a failure |
 //! | [`QpCore::send`], [`QpCore::recv`] | one side of the state machine each | tasks, verbs |
 //! | [`QpCore::gate`] | what the receive path asks first | any context |
 //!

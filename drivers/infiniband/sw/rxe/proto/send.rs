@@ -202,9 +202,19 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
     fn flush<E: SendEnv<Local = L>>(&mut self, env: &mut E) {
         self.stop();
         while let Some(entry) = self.window.pop() {
-            Self::end(env, entry, Status::WrFlush);
+            self.flush_one(env, entry);
         }
         self.kicked = true;
+    }
+
+    /// Ends a request that is not executed. A completion that is lost is more than the send queue
+    /// can bear alone.
+    fn flush_one<E: SendEnv<Local = L>>(&mut self, env: &mut E, entry: Entry<L>) {
+        let room = Self::end(env, entry, Status::WrFlush);
+        if !room && self.state != SendState::Error {
+            self.state = SendState::Error;
+            env.failed();
+        }
     }
 
     /// Ends a request. Returns whether the completion queue had room.
@@ -230,21 +240,25 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
                 self.outstanding = self.outstanding.saturating_sub(1);
             }
         }
-        let room = Self::end(env, entry, status);
-        if !room || status != Status::Success {
-            self.break_down(env);
+        if !Self::end(env, entry, status) {
+            self.break_down(env, SendState::Error);
+        } else if status != Status::Success {
+            self.break_down(
+                env,
+                match self.transport {
+                    Transport::Rc => SendState::Error,
+                    Transport::Uc | Transport::Ud => SendState::SqError,
+                },
+            );
         }
     }
 
     /// An error in the send queue: IBTA vol. 1, 10.3.1.6 and 10.3.1.7.
-    fn break_down<E: SendEnv<Local = L>>(&mut self, env: &mut E) {
+    fn break_down<E: SendEnv<Local = L>>(&mut self, env: &mut E, to: SendState) {
         if self.is_broken() {
             return;
         }
-        self.state = match self.transport {
-            Transport::Rc => SendState::Error,
-            Transport::Uc | Transport::Ud => SendState::SqError,
-        };
+        self.state = to;
         self.flush(env);
         env.failed();
     }

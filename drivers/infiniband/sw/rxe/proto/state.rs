@@ -4,6 +4,8 @@
 //! Which attributes a change needs and takes is the core's table (`ib_modify_qp_is_ok`).
 
 use super::attrs::Transport;
+use super::recv::RecvState;
+use super::send::SendState;
 
 /// State of a queue pair, with the numbers of verbs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +25,27 @@ pub(crate) enum QpState {
     Sqe = 5,
     /// Everything is flushed.
     Err = 6,
+}
+
+/// How far a failure reaches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Failure {
+    /// The send queue only.
+    SendQueue,
+    /// The queue pair.
+    QueuePair,
+}
+
+impl Failure {
+    /// What has failed when the sides are in these states. `None` if neither has failed, or not any
+    /// more, as the consumer has reset the queue pair.
+    pub(crate) const fn of(send: SendState, recv: RecvState) -> Option<Self> {
+        match (send, recv) {
+            (SendState::Error, _) | (_, RecvState::Error) => Some(Self::QueuePair),
+            (SendState::SqError, _) => Some(Self::SendQueue),
+            _ => None,
+        }
+    }
 }
 
 /// What a change of state means for the two sides.
@@ -166,6 +189,18 @@ mod tests {
         assert_eq!(QpState::Reset.step(None, QpState::Rts, rc), None);
         assert_eq!(QpState::Err.step(None, QpState::Rts, rc), None);
         assert_eq!(QpState::Rts.step(None, QpState::Rtr, rc), None);
+    }
+
+    #[test]
+    fn a_side_that_fails_after_the_send_queue_takes_the_rest_along() {
+        let (ready, broken) = (RecvState::Ready, RecvState::Error);
+        let of = Failure::of;
+        assert_eq!(of(SendState::Ready, ready), None);
+        assert_eq!(of(SendState::Idle, RecvState::Idle), None);
+        assert_eq!(of(SendState::SqError, ready), Some(Failure::SendQueue));
+        assert_eq!(of(SendState::SqError, broken), Some(Failure::QueuePair));
+        assert_eq!(of(SendState::Error, ready), Some(Failure::QueuePair));
+        assert_eq!(of(SendState::Idle, broken), Some(Failure::QueuePair));
     }
 
     #[test]

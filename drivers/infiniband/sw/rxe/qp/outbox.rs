@@ -99,11 +99,11 @@ impl Outbox {
         if self.failed {
             qp.spread_failure();
         }
-        self.deliver_after_failure(qp);
+        self.tell(qp);
     }
 
-    /// As [`deliver`](Self::deliver), for news of a failure that is being spread.
-    pub(super) fn deliver_after_failure(self, qp: &Arc<QpCore>) {
+    /// As [`deliver`](Self::deliver), when a failure needs not be spread any more.
+    pub(super) fn tell(self, qp: &Arc<QpCore>) {
         if self.overflow_send {
             qp.send_cq.report_overflow();
         }

@@ -22,6 +22,7 @@ use rdma::{
 };
 
 use super::{
+    attrs::Attrs,
     recv::RecvCtx,
     send::{
         SendCtx,
@@ -35,8 +36,10 @@ use crate::{
     proto::{
         attrs::Progress,
         recv::Verdict,
-        send::SendState,
-        state::QpState, //
+        state::{
+            Failure,
+            QpState, //
+        },
     },
     wire::packet::Packet,
 };
@@ -218,49 +221,52 @@ impl QpCore {
         }
     }
 
-    /// One side has failed: the whole queue pair fails, or only its send queue, where there is a
-    /// state for that. The caller holds no lock.
+    /// A side has failed: the whole queue pair fails, or only its send queue, where there is a state
+    /// for that. The caller holds no lock. May sleep.
     pub(super) fn spread_failure(self: &Arc<Self>) {
-        let send_state = self.send.lock().side.state();
-        if send_state == SendState::SqError {
-            let mut gate = self.gate.lock();
-            if matches!(gate.state, QpState::Rts | QpState::Sqd) {
-                gate.state = QpState::Sqe;
+        let mut outbox = Outbox::default();
+        {
+            let attrs = self.attrs.lock();
+            let send = self.send.lock().side.state();
+            let recv = self.recv.lock().side.state();
+            match Failure::of(send, recv) {
+                Some(Failure::QueuePair) => self.fail(&attrs, &mut outbox),
+                Some(Failure::SendQueue) => {
+                    self.gate.lock().state = QpState::Sqe;
+                    // What is in the ring is flushed by the task.
+                    self.schedule_send();
+                }
+                None => (),
             }
-            drop(gate);
-            self.schedule_send();
-            return;
         }
-        self.fail();
+        outbox.tell(self);
     }
 
-    /// To the error state: everything is flushed. The caller holds no lock but that of the
-    /// attributes. May sleep.
-    pub(super) fn fail(self: &Arc<Self>) {
+    /// To the error state: everything is flushed. The caller changes the state, which `attrs` shows, and
+    /// tells what the outbox has got when it holds no lock any more. May sleep.
+    pub(super) fn fail(self: &Arc<Self>, _attrs: &Attrs, outbox: &mut Outbox) {
         {
             let mut gate = self.gate.lock();
-            if gate.closed || gate.state == QpState::Reset {
+            if gate.closed {
                 return;
             }
             gate.state = QpState::Err;
         }
-        let mut outbox = Outbox::default();
         {
             let mut responder = self.recv.lock();
             let responder = &mut *responder;
             responder.waiting = None;
-            let mut ctx = RecvCtx::new(self, &mut responder.routes, &mut outbox);
+            let mut ctx = RecvCtx::new(self, &mut responder.routes, outbox);
             responder.side.fail(&mut ctx);
         }
         {
             let mut sender = self.send.lock();
             let Sender { side, routes, .. } = &mut *sender;
-            let mut ctx = SendCtx::new(self, routes, &mut outbox);
+            let mut ctx = SendCtx::new(self, routes, outbox);
             side.fail(&mut ctx);
         }
         self.requests.clear();
         self.responses.clear();
-        outbox.deliver_after_failure(self);
         // What is in the rings is flushed by the tasks.
         self.schedule_recv();
         self.schedule_send();

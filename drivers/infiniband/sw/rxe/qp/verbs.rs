@@ -290,7 +290,7 @@ impl QpCore {
     /// Changes attributes, and the state if the mask says so. May sleep.
     fn modify(self: &Arc<Self>, kind: QpType, attr: &mut QpAttr, mask: AttrMask) -> Result {
         let mut outbox = Outbox::default();
-        let fails = {
+        {
             let mut attrs = self.attrs.lock();
             let now = self.state();
             let step = if mask.contains(AttrMask::STATE) {
@@ -315,7 +315,7 @@ impl QpCore {
                     let mut responder = self.recv.lock();
                     responder.side.start(&attrs.for_recv(), resources);
                     drop(responder);
-                    self.set_state(now, to);
+                    self.set_state(to);
                 }
                 (step, resources) => {
                     if let Some(resources) = resources {
@@ -323,14 +323,10 @@ impl QpCore {
                         drop(old);
                     }
                     if let Some((step, to)) = step {
-                        self.take_step(&mut attrs, step, now, to, &mut outbox);
+                        self.take_step(&mut attrs, step, to, &mut outbox);
                     }
                 }
             }
-            matches!(step, Some((Step::Fail, _)))
-        };
-        if fails {
-            self.fail();
         }
         outbox.deliver(self);
         Ok(())
@@ -390,39 +386,35 @@ impl QpCore {
         side.set_min_rnr_timer(attrs.min_rnr_timer());
     }
 
-    /// Sets the state, unless an error came in between.
-    fn set_state(&self, from: QpState, to: QpState) {
-        let mut gate = self.gate.lock();
-        if gate.state == from {
-            gate.state = to;
-        }
+    /// Sets the state. The caller holds the lock of the attributes.
+    fn set_state(&self, to: QpState) {
+        self.gate.lock().state = to;
     }
 
     fn take_step(
         self: &Arc<Self>,
         attrs: &mut Attrs,
         step: Step,
-        from: QpState,
         to: QpState,
         outbox: &mut Outbox,
     ) {
         match step {
-            // Starting to receive comes with resources, and failing without the lock of the
-            // attributes: both are the caller's.
-            Step::StartReceive | Step::Fail => (),
-            Step::Stay | Step::Initialize => self.set_state(from, to),
+            // Comes with resources, which the caller has.
+            Step::StartReceive => (),
+            Step::Fail => self.fail(attrs, outbox),
+            Step::Stay | Step::Initialize => self.set_state(to),
             Step::Reset => {
-                self.gate.lock().state = QpState::Reset;
+                self.set_state(to);
                 self.forget(attrs);
             }
             Step::StartSend | Step::ResumeSend => {
                 let attrs = attrs.for_send(self.transport, self.shared.mtu() as u32);
                 self.send.lock().side.start(&attrs);
-                self.set_state(from, to);
+                self.set_state(to);
                 self.schedule_send();
             }
             Step::Drain => {
-                self.set_state(from, to);
+                self.set_state(to);
                 let mut sender = self.send.lock();
                 let Sender { side, routes, .. } = &mut *sender;
                 let mut ctx = SendCtx::new(self, routes, outbox);

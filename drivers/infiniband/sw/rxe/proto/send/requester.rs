@@ -55,7 +55,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
             wqe,
             phase: Phase::Queued,
         };
-        Self::end(env, entry, Status::WrFlush);
+        self.flush_one(env, entry);
         Step::Did(1)
     }
 

@@ -744,6 +744,34 @@ mod packet_by_packet {
     }
 
     #[test]
+    fn a_lost_completion_is_more_than_a_failure_of_the_send_queue() {
+        let to = SendOp::Datagram {
+            dest_qpn: 5,
+            qkey: 6,
+            imm: None,
+        };
+        // The completion of a datagram that was sent.
+        let (mut slots, mut env) = (slots(), TestEnv::new());
+        let mut side = started(&mut slots, Transport::Ud, &send_attrs(0));
+        env.post(1, to, 1);
+        env.cq_full = true;
+        run(&mut side, &mut env);
+        assert_eq!((side.state(), env.failures), (SendState::Error, 1));
+        // The completion of one that is flushed later.
+        let (mut slots, mut env) = (self::slots(), TestEnv::new());
+        let mut side = started(&mut slots, Transport::Ud, &send_attrs(0));
+        env.post(1, to, MTU + 1);
+        run(&mut side, &mut env);
+        assert_eq!((side.state(), env.failures), (SendState::SqError, 1));
+        env.cq_full = true;
+        env.post(2, to, 1);
+        env.post(3, to, 1);
+        run(&mut side, &mut env);
+        assert_eq!((side.state(), env.failures), (SendState::Error, 2));
+        assert_eq!(env.ended.len(), 3);
+    }
+
+    #[test]
     fn success_without_signal_is_silent() {
         let (mut slots, mut env) = (slots(), TestEnv::new());
         let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));

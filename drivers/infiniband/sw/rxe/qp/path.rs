@@ -4,7 +4,10 @@
 
 use kernel::{
     prelude::*,
-    sync::rcu, //
+    sync::{
+        aref::ARef,
+        rcu, //
+    },
 };
 use rdma::{addr::netns_of, device::Device, gid::GidAttr, net::route::Route};
 
@@ -32,17 +35,25 @@ impl Path {
     }
 }
 
-/// Looks the route of an address vector up, in the namespace and by the interface of its source GID.
-/// Any context but hard interrupts.
+/// The source GID of an address vector.
 ///
-/// `EADDRNOTAVAIL` if the source is not, or not any more, that of the index. Others are those of
-/// routing.
-pub(super) fn route(device: &Device, av: &Av) -> Result<Route> {
-    let (source, destination) = av.addresses();
+/// `EADDRNOTAVAIL` if the source is not, or not any more, that of the index; others if there is none.
+pub(super) fn source_of(device: &Device, av: &Av) -> Result<ARef<GidAttr>> {
     let gid = GidAttr::get(device, params::PORT, av.sgid_index().into())?;
+    let (source, _) = av.addresses();
     if address_of(&gid.gid()) != source {
         return Err(EADDRNOTAVAIL);
     }
+    Ok(gid)
+}
+
+/// Looks the route of an address vector up, in the namespace and by the interface of its source GID.
+/// Any context but hard interrupts.
+///
+/// Errors are those of [`source_of`] and of routing.
+pub(super) fn route(device: &Device, av: &Av) -> Result<Route> {
+    let (source, destination) = av.addresses();
+    let gid = source_of(device, av)?;
     let guard = rcu::read_lock();
     let netdev = gid.ndev(&guard)?;
     Route::lookup_udp(

@@ -148,6 +148,11 @@ impl SendEnv for SendCtx<'_> {
                 *qkey = self.qp.qkey();
             }
         }
+        // An old library puts the address vector into the request, and may claim any source.
+        let claimed = wqe.local.destination().map(|to| to.av());
+        if claimed.is_some_and(|av| !av.is_verified() && !self.qp.has_source(av)) {
+            wqe.op = SendOp::Invalid(Status::LocQpOp);
+        }
         Some(wqe)
     }
 
@@ -280,6 +285,12 @@ impl QpCore {
             Err(_) => shared.counters.add(Counter::SendError, 1),
         }
         Ok(())
+    }
+
+    /// Whether the source of an address vector is an address of this device.
+    fn has_source(&self, av: &Av) -> bool {
+        let qp = self.consumer.as_ref().and_then(Handle::get);
+        qp.is_some_and(|qp| path::source_of(qp.device().core(), av).is_ok())
     }
 
     /// Looks a route up, as long as the queue pair exists.

@@ -15,11 +15,11 @@ mod tests;
 mod unreliable;
 
 use super::attrs::{Allowed, RecvAttrs, Transport};
-use super::env::{QpEvent, RecvEnv, Slots};
+use super::env::{AccessError, Counter, QpEvent, RecvEnv, Slots};
 use super::wr::{RecvWc, RecvWqe, Status};
 use crate::wire::aeth::RnrTimer;
 use crate::wire::opcode::Service;
-use crate::wire::packet::{Packet, SendEnd};
+use crate::wire::packet::{Packet, SendEnd, WriteEnd};
 use crate::wire::psn::{Msn, Psn};
 use reply::Reply;
 pub(crate) use resource::Resource;
@@ -109,6 +109,7 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
     }
 
     /// Whether an answer or an acknowledgement waits for [`run`](Self::run).
+    #[cfg(any(test, CONFIG_KUNIT = "y"))]
     pub(crate) fn wants_run(&self) -> bool {
         !matches!(self.reply, Reply::None) || self.ack_due.is_some()
     }
@@ -244,6 +245,60 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
         }
     }
 
+    /// Writes what a packet has of the RDMA WRITE that is being received; the packet that `ends` it has
+    /// all that is left. Returns the length of the message.
+    fn write_part<E: RecvEnv<Local = L, Remote = R>>(
+        &mut self,
+        env: &mut E,
+        packet: &Packet,
+        ends: bool,
+        rx: &E::Rx,
+    ) -> Result<u32, WriteFault> {
+        let Message::Write { to, len, got } = &mut self.message else {
+            return Err(WriteFault::Form);
+        };
+        let rest = *len - *got;
+        let fits = if ends {
+            packet.payload_len == rest
+        } else {
+            packet.payload_len < rest
+        };
+        if !fits {
+            return Err(WriteFault::Form);
+        }
+        if let (Some(to), true) = (to, packet.payload_len != 0) {
+            env.write(to, *got, rx).map_err(WriteFault::Access)?;
+        }
+        *got += packet.payload_len;
+        Ok(*len)
+    }
+
+    /// An RDMA WRITE of `len` bytes has arrived: with immediate data it ends a receive request.
+    fn written<E: RecvEnv<Local = L, Remote = R>>(
+        &mut self,
+        env: &mut E,
+        attrs: &RecvAttrs,
+        packet: &Packet,
+        len: u32,
+        end: WriteEnd,
+    ) {
+        self.message = Message::None;
+        if let WriteEnd::Imm(imm) = end {
+            env.count(Counter::Recvs);
+            self.deliver(
+                env,
+                Delivered {
+                    by_write: true,
+                    byte_len: len,
+                    end: SendEnd::Imm(imm),
+                    src_qp: attrs.dest_qpn,
+                    grh: false,
+                    solicited: packet.bth.solicited,
+                },
+            );
+        }
+    }
+
     /// Ends the receive request with a message. Without room in the completion queue the queue
     /// pair fails; returns whether there was.
     fn deliver<E: RecvEnv<Local = L, Remote = R>>(
@@ -270,6 +325,14 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
         }
         true
     }
+}
+
+/// Why a packet of an RDMA WRITE had no effect.
+enum WriteFault {
+    /// It is not the part of the message that comes next.
+    Form,
+    /// The memory cannot be written.
+    Access(AccessError),
 }
 
 /// What a completion says about a message that has arrived.

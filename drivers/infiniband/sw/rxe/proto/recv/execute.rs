@@ -4,7 +4,7 @@
 
 use super::reply::Reply;
 use super::resource::Saved;
-use super::{Delivered, Message, RecvSide, RecvState, Resource};
+use super::{Delivered, Message, RecvSide, RecvState, Resource, WriteFault};
 use crate::proto::attrs::{Allowed, RecvAttrs};
 use crate::proto::env::{Access, AccessError, AtomicOp, Counter, QpEvent, RecvEnv, Right, Slots};
 use crate::proto::run::{packets_of, Content};
@@ -30,6 +30,15 @@ impl From<AccessError> for Fault {
         match error {
             AccessError::Denied => Self::Refused(NakCode::RemoteAccess, Status::RemAccess),
             AccessError::Failed => Self::Refused(NakCode::RemoteOperation, Status::RemOp),
+        }
+    }
+}
+
+impl From<WriteFault> for Fault {
+    fn from(fault: WriteFault) -> Self {
+        match fault {
+            WriteFault::Form => INVALID,
+            WriteFault::Access(error) => error.into(),
         }
     }
 }
@@ -245,40 +254,11 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
                 got: 0,
             };
         }
-        let Message::Write { to, len, got } = &mut self.message else {
-            return Err(INVALID);
-        };
-        let (len, rest) = (*len, *len - *got);
-        let fits = if end.is_some() {
-            packet.payload_len == rest
-        } else {
-            packet.payload_len < rest
-        };
-        if !fits {
-            return Err(INVALID);
-        }
-        if let (Some(to), true) = (to, packet.payload_len != 0) {
-            env.write(to, *got, rx)?;
-        }
-        *got += packet.payload_len;
+        let len = self.write_part(env, packet, end.is_some(), rx)?;
         self.expected = self.expected.next();
         if let Some(end) = end {
-            self.message = Message::None;
             self.msn = self.msn.next();
-            if let WriteEnd::Imm(imm) = end {
-                env.count(Counter::Recvs);
-                self.deliver(
-                    env,
-                    Delivered {
-                        by_write: true,
-                        byte_len: len,
-                        end: SendEnd::Imm(imm),
-                        src_qp: attrs.dest_qpn,
-                        grh: false,
-                        solicited: packet.bth.solicited,
-                    },
-                );
-            }
+            self.written(env, attrs, packet, len, end);
         }
         Ok(())
     }

@@ -150,38 +150,11 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
         if let (Message::Write { .. }, Some(WriteEnd::Imm(_))) = (&self.message, end) {
             self.uc_recv(env)?;
         }
-        let Message::Write { to, len, got } = &mut self.message else {
-            return Err(Dropped::Message);
-        };
-        let (len, rest) = (*len, *len - *got);
-        let fits = if end.is_some() {
-            packet.payload_len == rest
-        } else {
-            packet.payload_len < rest
-        };
-        if !fits {
-            return Err(Dropped::Message);
-        }
-        if let (Some(to), true) = (to, packet.payload_len != 0) {
-            env.write(to, *got, rx).map_err(|_| Dropped::Message)?;
-        }
-        *got += packet.payload_len;
+        let len = self
+            .write_part(env, packet, end.is_some(), rx)
+            .map_err(|_| Dropped::Message)?;
         if let Some(end) = end {
-            self.message = Message::None;
-            if let WriteEnd::Imm(imm) = end {
-                env.count(Counter::Recvs);
-                self.deliver(
-                    env,
-                    Delivered {
-                        by_write: true,
-                        byte_len: len,
-                        end: SendEnd::Imm(imm),
-                        src_qp: attrs.dest_qpn,
-                        grh: false,
-                        solicited: packet.bth.solicited,
-                    },
-                );
-            }
+            self.written(env, attrs, packet, len, end);
         }
         Ok(())
     }

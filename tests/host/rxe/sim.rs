@@ -125,13 +125,6 @@ impl World {
         if self.random.permille(self.full) {
             n = 1 + self.random.below(u64::from(n)) as u32;
         }
-        // What can be sent as one has to be of one length.
-        let group = run.uniform(0);
-        assert!(group >= 1 && group <= run.packets());
-        let lens: Vec<_> = run.segments().map(|s| s.wire_len()).collect();
-        let group = &lens[..group as usize];
-        assert!(group[..group.len() - 1].iter().all(|len| *len == group[0]));
-        assert!(group[group.len() - 1] <= group[0]);
         for segment in run.segments().take(n as usize) {
             let mut packet = segment.headers.as_bytes().to_vec();
             let payload = data(self, segment.offset as usize, segment.len as usize);
@@ -396,8 +389,12 @@ impl Host {
                 }
             }
         }
-        while self.recv.wants_run() && !blocked {
-            blocked |= self.recv.run(&mut self.world, 64) == Progress::Blocked;
+        while !blocked {
+            match self.recv.run(&mut self.world, 64) {
+                Progress::More => (),
+                Progress::Idle => break,
+                Progress::Blocked => blocked = true,
+            }
         }
         loop {
             match self.send.run(&mut self.world, 50) {

@@ -16,9 +16,6 @@ use kernel::{
 };
 use rdma::user_ring::UserPages;
 
-/// Version of this interface.
-pub(crate) const VERSION: u32 = 2;
-
 /// Network types of an address vector.
 pub(crate) const NETWORK_IPV4: u8 = 1;
 /// As [`NETWORK_IPV4`].

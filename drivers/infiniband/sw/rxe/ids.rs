@@ -16,8 +16,6 @@ pub(crate) use rdma::id_table::{
     Reservation, //
 };
 
-/// Number of the queue pair for management, of which a port has one.
-pub(crate) const GSI_QPN: u32 = 1;
 /// Numbers of the other queue pairs: from 16 to 2^20.
 pub(crate) const QPN_FIRST: u32 = 16;
 /// As [`QPN_FIRST`].
@@ -31,7 +29,7 @@ pub(crate) const AH_FIRST: u32 = 1;
 /// As [`AH_FIRST`].
 pub(crate) const AH_LAST: u32 = (1 << 15) - 1;
 
-/// A table of queue pairs. [`GSI_QPN`] is taken with [`IdTable::reserve_at`].
+/// A table of queue pairs. That of the management is taken with [`IdTable::reserve_at`].
 pub(crate) fn queue_pairs<T: Send + Sync>() -> Result<Arc<IdTable<T>>> {
     IdTable::new(QPN_FIRST..=QPN_LAST)
 }

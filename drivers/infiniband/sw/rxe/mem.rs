@@ -192,20 +192,6 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// Bytes.
-    pub(crate) fn len(&self) -> u64 {
-        self.grant.len
-    }
-
-    /// Whether the accesses sleep: pages are fetched when they are needed. Callers that must not
-    /// sleep hand the work to somebody who may.
-    pub(crate) fn may_sleep(&self) -> bool {
-        match &self.place {
-            Place::Region(mr) => mr.may_sleep(),
-            Place::Window(mw, _) => mw.may_sleep(),
-        }
-    }
-
     fn check(&self) -> Result<(), Fault> {
         self.run::<fn(&[u8])>(0, self.grant.len, Work::Check)
             .map(|_| ())

@@ -59,9 +59,6 @@ pub(crate) const SUPPORTED: Access = REMOTE
     .union(Access::FLUSH_PERSISTENT)
     .union(Access::OPTIONAL);
 
-/// Most pages of a fast registration that are advertised.
-pub(crate) const MAX_FAST_PAGES: u32 = 512;
-
 /// An access that somebody asks for.
 #[derive(Clone, Copy)]
 pub(crate) struct Use {

@@ -137,13 +137,6 @@ impl BindRequest {
 }
 
 impl MwCore {
-    /// Whether accesses sleep.
-    pub(crate) fn may_sleep(&self) -> bool {
-        let grant = self.grant.read();
-        let bound = grant.bound.as_ref();
-        bound.is_some_and(|bound| bound.region.mr().may_sleep())
-    }
-
     /// Address of the first byte, and bytes, if `key` is the window's.
     pub(crate) fn range(&self, key: Key) -> Option<(u64, u64)> {
         let grant = self.grant.read();

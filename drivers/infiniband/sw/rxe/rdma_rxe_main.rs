@@ -2,11 +2,6 @@
 
 //! Soft RoCE: the RDMA transports of InfiniBand over UDP, on any Ethernet interface.
 
-#![expect(
-    dead_code,
-    reason = "some of what wire format, protocol and objects offer is for what is not done yet"
-)]
-
 extern crate kernel_facade as kernel;
 
 mod abi;

@@ -18,9 +18,6 @@ use rdma::{
     mr::Access, //
 };
 
-/// Most entries of a request.
-pub(crate) const MAX_SGE: usize = 32;
-
 /// Longest message.
 pub(crate) const MAX_LENGTH: u32 = 1 << 31;
 
@@ -153,15 +150,6 @@ impl Local<'_> {
         cursor.walk(self, at, from.len(), need, |target, inside, done, step| {
             let part = from.get(done..).and_then(|from| from.get(..step));
             target.write(inside, part.ok_or(Fault::Denied)?)
-        })
-    }
-
-    /// Whether copies sleep, because some memory is fetched on demand. Keys that are not valid do
-    /// not count: their use fails at once.
-    pub(crate) fn may_sleep(&self) -> bool {
-        self.list.iter().any(|sge| {
-            let mr = self.memory.region(Key(sge.lkey));
-            sge.length != 0 && mr.is_some_and(|mr| mr.may_sleep())
         })
     }
 }

@@ -150,11 +150,6 @@ impl SendQueue {
         )
     }
 
-    /// What requests may be.
-    pub(crate) fn caps(&self) -> &SendCaps {
-        &self.caps
-    }
-
     /// Requests that fit.
     pub(crate) fn capacity(&self) -> u32 {
         self.capacity
@@ -366,11 +361,6 @@ impl RecvQueue {
             }),
             GFP_KERNEL,
         )
-    }
-
-    /// Most scatter/gather entries of a request.
-    pub(crate) fn max_sge(&self) -> u32 {
-        self.max_sge
     }
 
     /// Requests that fit.

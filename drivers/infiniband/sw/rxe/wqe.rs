@@ -30,8 +30,7 @@ use crate::{
     sge::{
         self,
         Cursor,
-        Local,
-        MAX_SGE, //
+        Local, //
     },
     wire::{
         ext::Key,
@@ -60,13 +59,8 @@ pub(crate) use user::{
     send_from_user, //
 };
 
-/// Most inline bytes that a queue pair can have.
-pub(crate) const MAX_INLINE: u32 = 512;
-
 /// Largest number of a queue pair.
 const MAX_QPN: u32 = 0xff_ffff;
-
-const _: () = assert!(MAX_INLINE as usize == MAX_SGE * size_of::<Sge>());
 
 /// What a queue pair is for, as far as its requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,8 +134,8 @@ impl SendLocal {
         self.destination.as_ref()
     }
 
-    /// Copies the bytes of the message from `at` on, each piece also to `sink`. May sleep if
-    /// [`Self::may_sleep`] says so.
+    /// Copies the bytes of the message from `at` on, each piece also to `sink`. May sleep, if memory is
+    /// fetched on demand.
     pub(crate) fn read(
         &mut self,
         memory: &Memory,
@@ -168,8 +162,8 @@ impl SendLocal {
         }
     }
 
-    /// Copies bytes that the peer sent to byte `at` of the message on. May sleep if
-    /// [`Self::may_sleep`] says so.
+    /// Copies bytes that the peer sent to byte `at` of the message on. May sleep, if memory is
+    /// fetched on demand.
     pub(crate) fn scatter(
         &mut self,
         memory: &Memory,
@@ -184,17 +178,6 @@ impl SendLocal {
         Local { memory, pd, list }
             .scatter(&mut self.cursor, at, from)
             .map_err(|_| Status::LocProt)
-    }
-
-    /// Whether [`Self::read`] and [`Self::scatter`] sleep.
-    pub(crate) fn may_sleep(&self, memory: &Memory, pd: PdId) -> bool {
-        match self.payload {
-            Payload::Gather(count) => {
-                let list = self.tail.entries(count);
-                Local { memory, pd, list }.may_sleep()
-            }
-            _ => false,
-        }
     }
 
     /// Executes a local operation.
@@ -321,7 +304,7 @@ pub(crate) struct RecvLocal {
 }
 
 impl RecvLocal {
-    /// Copies bytes to byte `at` of the message on. May sleep if [`Self::may_sleep`] says so.
+    /// Copies bytes to byte `at` of the message on. May sleep, if memory is fetched on demand.
     pub(crate) fn scatter(
         &mut self,
         memory: &Memory,
@@ -333,11 +316,5 @@ impl RecvLocal {
         Local { memory, pd, list }
             .scatter(&mut self.cursor, at, from)
             .map_err(|_| Status::LocProt)
-    }
-
-    /// Whether [`Self::scatter`] sleeps.
-    pub(crate) fn may_sleep(&self, memory: &Memory, pd: PdId) -> bool {
-        let list = self.tail.entries(self.count);
-        Local { memory, pd, list }.may_sleep()
     }
 }

@@ -82,11 +82,6 @@ impl Mr {
         Ok(this)
     }
 
-    /// The key at creation, for local and remote use.
-    pub(super) fn key(&self) -> Key {
-        self.key
-    }
-
     /// What the data path holds.
     pub(crate) fn inner(&self) -> &Arc<MrCore> {
         &self.core

@@ -245,35 +245,6 @@ impl Run {
         (0..self.count).map_while(|i| self.segment(i))
     }
 
-    /// How many packets from packet `from` of the run on can share one segmentation-offload
-    /// packet: all are as long as the first of them, but the last of them may be shorter.
-    /// 0 if there is no such packet.
-    pub(crate) fn uniform(&self, from: u32) -> u32 {
-        let Some(first) = self.segment(from) else {
-            return 0;
-        };
-        let len = first.wire_len();
-        let rest = self.count - from;
-        // Middle packets are all alike; only the next one, the last but one and the last differ.
-        let same = |i: u32| self.segment(i).is_some_and(|s| s.wire_len() == len);
-        let shorter = |i: u32| self.segment(i).is_some_and(|s| s.wire_len() < len);
-        let last = self.count - 1;
-        if rest == 1 {
-            1
-        } else if !same(from + 1) && from + 1 != last {
-            // A shorter packet may only be the last of the group.
-            if shorter(from + 1) {
-                2
-            } else {
-                1
-            }
-        } else if same(last) || shorter(last) {
-            rest
-        } else {
-            rest - 1
-        }
-    }
-
     fn body(&self, start: bool, end: bool) -> Body {
         match self.content {
             Content::Send(how) => Body::Send {
@@ -305,9 +276,7 @@ impl Run {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 mod tests {
     use super::*;
-    use crate::wire::aeth::Syndrome;
-    use crate::wire::ext::{Imm, Key};
-    use crate::wire::psn::Msn;
+    use crate::wire::ext::Key;
 
     const COMMON: Common = Common {
         service: Service::Rc,
@@ -359,47 +328,6 @@ mod tests {
                 assert_eq!((offset, number), (len, packets_of(len, 256)));
             }
         }
-    }
-
-    #[test]
-    fn groups_of_equal_length() {
-        let groups = |content, len| {
-            let mut groups = [0; 4];
-            let Some(run) = run(content, len, 0, u32::MAX) else {
-                return groups;
-            };
-            let mut from = 0;
-            for group in &mut groups {
-                *group = run.uniform(from);
-                from += *group;
-            }
-            assert_eq!(from, run.packets());
-            groups
-        };
-        let imm = SendEnd::Imm(Imm([0; 4]));
-        let aeth = Aeth {
-            syndrome: Syndrome::ACK,
-            msn: Msn::new(0),
-        };
-        assert_eq!(
-            groups(Content::Send(SendEnd::Plain), 5 * 256 + 1),
-            [6, 0, 0, 0]
-        );
-        assert_eq!(groups(Content::Send(SendEnd::Plain), 1), [1, 0, 0, 0]);
-        assert_eq!(groups(Content::Send(imm), 5 * 256 + 1), [6, 0, 0, 0]);
-        // With its immediate data the last packet is longer than the others.
-        assert_eq!(groups(Content::Send(imm), 5 * 256), [4, 1, 0, 0]);
-        assert_eq!(groups(Content::Send(imm), 2 * 256), [1, 1, 0, 0]);
-        // The first packet is longer; the next may only follow it as the last of the group.
-        assert_eq!(
-            groups(Content::Write(RETH, WriteEnd::Plain), 2 * 256),
-            [2, 0, 0, 0]
-        );
-        assert_eq!(
-            groups(Content::Write(RETH, WriteEnd::Plain), 5 * 256),
-            [2, 3, 0, 0]
-        );
-        assert_eq!(groups(Content::ReadResponse(aeth), 5 * 256), [2, 2, 1, 0]);
     }
 
     #[test]

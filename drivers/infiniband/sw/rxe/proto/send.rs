@@ -115,6 +115,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
 
     /// Whether something happened since the last [`run`](Self::run) that makes another one
     /// necessary.
+    #[cfg(any(test, CONFIG_KUNIT = "y"))]
     pub(crate) fn wants_run(&self) -> bool {
         self.kicked
     }

@@ -15,6 +15,7 @@ pub mod cgroup;
 pub mod class;
 pub mod classic;
 pub mod client;
+mod cleared;
 mod clist;
 pub mod completion;
 pub mod counter;

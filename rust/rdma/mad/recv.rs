@@ -27,6 +27,7 @@ use super::{
     WorkCompletion,
 };
 use crate::{
+    cleared::cleared,
     device::Device,
     gfp::Gfp, //
 };
@@ -99,7 +100,7 @@ impl Recv {
     /// A cleared buffer for a datagram of `mad_size` bytes.
     pub fn new(mad_size: usize, gfp: Gfp) -> Result<Self> {
         let size = mad_size.checked_add(GRH_BYTES).ok_or(EINVAL)?;
-        let memory = KVec::from_elem(0u8, size, gfp.flags())?;
+        let memory = cleared(size, gfp)?;
         let buffer = ListArc::pin_init(
             try_pin_init!(Buffer {
                 cqe: Opaque::new(pin_init::zeroed()),

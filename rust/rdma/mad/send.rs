@@ -22,6 +22,7 @@ use super::{
     WorkCompletion,
 };
 use crate::{
+    cleared::cleared,
     device::Device,
     gfp::Gfp, //
 };
@@ -228,13 +229,10 @@ impl SendWr {
     ) -> Result<Self> {
         // Fields of the RMPP header are looked at whatever the client says.
         let size = layout.buffer.max(RmppHeader::END);
-        let mut memory = KVec::from_elem(0u8, size, gfp.flags())?;
+        let mut memory = cleared::<u8>(size, gfp)?;
         let mut segments = KVec::with_capacity(layout.segments, gfp.flags())?;
         for _ in 0..layout.segments {
-            segments.push(
-                KVec::from_elem(0u8, layout.segment, gfp.flags())?,
-                gfp.flags(),
-            )?;
+            segments.push(cleared(layout.segment, gfp)?, gfp.flags())?;
         }
 
         let mut buf: bindings::ib_mad_send_buf = pin_init::zeroed();

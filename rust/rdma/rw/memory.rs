@@ -11,7 +11,9 @@ use super::{
     Single, //
 };
 use crate::{
+    cleared::cleared,
     device::Device,
+    gfp::Gfp,
     mr::Mr, //
 };
 use core::{
@@ -303,7 +305,7 @@ pub struct OwnedSg(KVec<bindings::scatterlist>);
 impl OwnedSg {
     /// Makes a list of at most `max` entries. May sleep. `EINVAL` if there are more segments.
     pub fn new(bvecs: Bvecs<'_>, max: u32) -> Result<Self> {
-        let mut list = KVec::from_elem(pin_init::zeroed(), max as usize, GFP_KERNEL)?;
+        let mut list = cleared(max as usize, Gfp::KERNEL)?;
         // SAFETY: The list has `max` entries.
         unsafe { bindings::sg_init_table(list.as_mut_ptr(), max) };
         let mut count = 0;

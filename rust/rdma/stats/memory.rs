@@ -2,6 +2,10 @@
 
 //! The allocator of sets of statistics, `rdma_alloc_hw_stats_struct()` and its counterpart.
 
+use crate::{
+    cleared::cleared,
+    gfp::Gfp, //
+};
 use core::{
     mem::{size_of, ManuallyDrop},
     ptr::NonNull,
@@ -45,7 +49,7 @@ impl StatDescs {
 
 /// Zeroed memory of `words` 64-bit words.
 fn zeroed_words(words: usize) -> Result<NonNull<u64>> {
-    let (ptr, _, _) = KVec::from_elem(0u64, words.max(1), GFP_KERNEL)?.into_raw_parts();
+    let (ptr, _, _) = cleared::<u64>(words.max(1), Gfp::KERNEL)?.into_raw_parts();
     NonNull::new(ptr).ok_or(ENOMEM)
 }
 

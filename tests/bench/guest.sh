@@ -37,7 +37,7 @@ for n in 1 100 10000; do
 	while ! [ -s "/tmp/hold.$n" ] && kill -0 $p 2> /dev/null; do sleep 0.2; done
 	[ "$n" = 1 ] || cat "/tmp/hold.$n"
 	if kill -0 $p 2> /dev/null; then
-		rounds=5
+		rounds=20
 		[ "$n" = 10000 ] && rounds=1
 		timed "res-show-$n-qp" $rounds rdma resource show qp
 	fi

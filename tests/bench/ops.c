@@ -130,7 +130,7 @@ int main(int argc, char **argv)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	static const struct { const char *name; size_t size; int rounds; } sizes[] = {
-		{ "mr-4KiB", 4096, 200 }, { "mr-1MiB", 1 << 20, 20 },
+		{ "mr-4KiB", 4096, 5000 }, { "mr-1MiB", 1 << 20, 100 },
 		{ "mr-64MiB", 64 << 20, 3 }, { "mr-1GiB", 1ul << 30, 1 },
 		{ NULL, 0, 0 },
 	};
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 		for (;;)
 			nanosleep(&(struct timespec){ .tv_sec = 1000 }, NULL);
 	}
-	measure("pd", one_pd, 500);
+	measure("pd", one_pd, 20000);
 	measure("cq", one_cq, 300);
 	measure("srq", one_srq, 200);
 	measure("ah", one_ah, 500);

@@ -5,6 +5,10 @@
 //! C headers: [`include/linux/mm.h`](srctree/include/linux/mm.h),
 //! [`include/linux/sched/mm.h`](srctree/include/linux/sched/mm.h)
 
+use crate::{
+    cleared::cleared,
+    gfp::Gfp, //
+};
 use core::{
     mem::ManuallyDrop,
     ptr::NonNull, //
@@ -185,14 +189,11 @@ impl PageBatch {
 
     /// A batch for a region of `pages`.
     pub fn new(pages: u64) -> Result<Self> {
-        let mut large = KVec::new();
-        if pages > Self::SMALL as u64 {
-            let wanted = pages.min(Self::LARGE as u64) as usize;
-            large.reserve(wanted, GFP_KERNEL)?;
-            for _ in 0..wanted {
-                large.push(core::ptr::null_mut(), GFP_KERNEL)?;
-            }
-        }
+        let large = if pages > Self::SMALL as u64 {
+            cleared(pages.min(Self::LARGE as u64) as usize, Gfp::KERNEL)?
+        } else {
+            KVec::new()
+        };
         Ok(Self {
             small: [core::ptr::null_mut(); Self::SMALL],
             large,

@@ -565,6 +565,10 @@ impl QpOps<Rxe> for Qp {
             }
         }
         core.schedule_send();
+        if core.state() == QpState::Err {
+            // A process tells of no receives that it posts; those are to be flushed as well.
+            core.schedule_recv();
+        }
         result
     }
 

@@ -162,7 +162,7 @@ class Endpoint:
             qp.wr_set_ud_addr(self.ah, peer["qpn"], QKEY)
         if fill:
             if lists is not None:
-                qp.wr_set_sge_list(lists)
+                qp.wr_set_sge_list(len(lists), lists)
             else:
                 qp.wr_set_sge(self.sge(length, at, key))
         qp.wr_complete()

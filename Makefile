@@ -14,7 +14,7 @@ help:
 	@echo 'make setup      only the preparation: host packages, rootfs, kernel tree, VM'
 	@echo 'make modules    build for the distribution kernel (KDIR=TREE: for another 7.3 tree)'
 	@echo 'make check      formatting, lints, documentation links, unsafe audit'
-	@echo 'make bench      C and Rust side by side'
+	@echo 'make bench      C and Rust side by side; BENCH=core or BENCH=rxe: ib_core or rdma_rxe alone'
 	@echo 'make install    into /lib/modules of the running system (Debian kernel only)'
 	@echo 'make uninstall  remove it from there again'
 	@echo 'make clean      remove what was built (not the caches)'
@@ -45,7 +45,7 @@ check:
 	@scripts/check
 
 bench:
-	@scripts/bench
+	@scripts/bench $(BENCH)
 
 install uninstall:
 	@scripts/$@

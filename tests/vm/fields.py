@@ -22,7 +22,7 @@ LS_DGID = 4
 
 
 def sh(cmd, timeout=60, check=True):
-    done = subprocess.run(["bash", "-c", cmd], capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run(["bash", "-c", cmd], capture_output=True, text=True, timeout=timeout * nl.SLOWER)
     if check and done.returncode:
         raise SystemExit(f"{cmd}: status {done.returncode}: {done.stderr.strip()}")
     return done.stdout

@@ -9,9 +9,23 @@ OUT=${OUT:-/out}
 LOG=$OUT/log
 mkdir -p "$LOG"
 
-# An emulated kernel with all checkers takes so much longer.
+# An emulated kernel with all checkers takes so much longer. All limits are
+# multiplied: those of t and pair, those that tests set with timeout, those of
+# the Python programs.
 slower=1
 [ "${kernel:-stock}" = stock ] || slower=4
+export slower
+if [ $slower != 1 ]; then
+	timeout() { # [-k SECONDS] [-s SIGNAL] SECONDS CMD...
+		local opts=()
+		while [[ $1 == -* ]]; do
+			opts+=("$1" "$2")
+			shift 2
+		done
+		env timeout "${opts[@]}" $(($1 * slower)) "${@:2}"
+	}
+	export -f timeout
+fi
 
 result() { # STATUS NAME [DETAIL]
 	printf '%s %s:%s %s\n' "$1" "$SUITE" "$2" "$(printf %s "${3-}" | tr '\n\t' '  ' | cut -c1-200)"
@@ -29,7 +43,7 @@ t() {
 	log=$(log_of "$name")
 	printf '$ %s\n' "$*" > "$log"
 	printf '<6>test: start %s:%s\n' "$SUITE" "$name" > /dev/kmsg
-	timeout -k 5 "$limit" bash -c "$*" >> "$log" 2>&1 < /dev/null || rc=$?
+	env timeout -k 5 "$limit" bash -c "$*" >> "$log" 2>&1 < /dev/null || rc=$?
 	case $rc in
 	0) result PASS "$name" ;;
 	4 | 77) result SKIP "$name" "$(tail -n 1 "$log")" ;;
@@ -52,10 +66,10 @@ pair() {
 	log=$(log_of "$name")
 	printf 'server$ %s\nclient$ %s\n' "$1" "$2" > "$log"
 	printf '<6>test: start %s:%s\n' "$SUITE" "$name" > /dev/kmsg
-	timeout -k 5 "$limit" bash -c "$1" > "$log.srv" 2>&1 < /dev/null &
+	env timeout -k 5 "$limit" bash -c "$1" > "$log.srv" 2>&1 < /dev/null &
 	pid=$!
 	wait_listen "${PORT:-18515}" $pid
-	timeout -k 5 "$limit" bash -c "$2" >> "$log" 2>&1 < /dev/null || rc=$?
+	env timeout -k 5 "$limit" bash -c "$2" >> "$log" 2>&1 < /dev/null || rc=$?
 	[ $rc = 0 ] || kill $pid 2> /dev/null
 	wait $pid || src=$?
 	{ printf -- '--- server, status %s\n' $src; cat "$log.srv"; } >> "$log"

@@ -42,12 +42,13 @@ bw() { # OPERATION SIZE COUNT [QPS]
 		NF && size < 1024 { print n "-kmsgs", $5 * 1000 }' "$table"
 }
 tcp_udp() { # PROTOCOL COUNT
-	local pid
+	local pid rate
 	ip netns exec peer "$stream" "$1" 10.9.0.2 &
 	pid=$!
-	sleep 0.5
-	echo "$1-64KiB-MBs $("$stream" "$1" 10.9.0.2 "$2")"
-	wait $pid
+	sleep 3
+	if rate=$("$stream" "$1" 10.9.0.2 "$2"); then echo "$1-64KiB-MBs $rate"; fi
+	kill $pid 2> /dev/null || :
+	wait $pid || :
 }
 
 for op in send read; do lat $op 2; done

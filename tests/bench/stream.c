@@ -105,6 +105,10 @@ int main(int argc, char **argv)
 	need(fd >= 0, "socket");
 	need(!setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room)), "SO_RCVBUFFORCE");
 	if (argc > 3) {
+		/* A datagram that was lost ends the run. */
+		struct timeval limit = { .tv_sec = 30 };
+
+		need(!setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), "SO_RCVTIMEO");
 		need(!connect(fd, (struct sockaddr *)&a, sizeof(a)), "connect");
 		run(fd, datagrams, atoi(argv[3]));
 		return 0;

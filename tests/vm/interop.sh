@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # kernels: stock
 # set: long
-# timeout: 3000
+# timeout: 1200
 # vm: --rxe=c --icount
 # The C and the Rust rdma_rxe talk to each other: one kernel, two namespaces, a link of each driver
 # (rxe_twin.py). Every operation of RC, UC and UD, at every path MTU and critical length, over IPv4 and
@@ -32,8 +32,8 @@ sleep 3
 ip netns exec one rdma link add rxe1 type rxe netdev v1 || { result FAIL link-c; exit 1; }
 ip netns exec two rdma link add rxe2 type rxr netdev v2 || { result FAIL link-rust; exit 1; }
 wait_gid rxe1 2 && wait_gid rxe2 2 || result FAIL gids
-timeout 2800 ip netns exec one python3 "$H/interop.py" 1 rxe1 v1 ${INTEROP-} > "$LOG/one.txt" 2> "$LOG/one.err" &
-timeout 2800 ip netns exec two python3 "$H/interop.py" 2 rxe2 v2 ${INTEROP-} 2> "$LOG/two.err"
+timeout 1100 ip netns exec one python3 "$H/interop.py" 1 rxe1 v1 ${INTEROP-} > "$LOG/one.txt" 2> "$LOG/one.err" &
+timeout 1100 ip netns exec two python3 "$H/interop.py" 2 rxe2 v2 ${INTEROP-} 2> "$LOG/two.err"
 rc2=$?
 wait $!
 rc1=$?

@@ -5,11 +5,14 @@
 //! C header: [`include/linux/ratelimit.h`](srctree/include/linux/ratelimit.h)
 
 use kernel::bindings;
+#[cfg(CONFIG_DEBUG_SPINLOCK)]
+use kernel::ffi::c_void;
 use kernel::types::Opaque;
 
 /// The state of one rate-limited place: ten lines in five seconds, the kernel's default.
 ///
-/// All-zeroes is a valid unlocked raw spinlock and an expired interval, so a `static` works.
+/// Made at compile time, so a `static` works: an interval that is over, and a raw spinlock that is
+/// unlocked, which is all zeroes but for what lock debugging checks.
 pub struct RateLimit(Opaque<bindings::ratelimit_state>);
 
 // SAFETY: The state has a lock of its own.
@@ -21,6 +24,18 @@ impl RateLimit {
         let mut state: bindings::ratelimit_state = pin_init::zeroed();
         state.interval = 5 * bindings::HZ as i32;
         state.burst = 10;
+        #[cfg(CONFIG_DEBUG_SPINLOCK)]
+        {
+            state.lock.magic = bindings::SPINLOCK_MAGIC;
+            // Nobody (`SPINLOCK_OWNER_INIT`).
+            state.lock.owner = core::ptr::null_mut::<c_void>().wrapping_byte_sub(1);
+            state.lock.owner_cpu = u32::MAX;
+        }
+        #[cfg(CONFIG_DEBUG_LOCK_ALLOC)]
+        {
+            state.lock.dep_map.name = c"rdma_ratelimit".as_ptr().cast();
+            state.lock.dep_map.wait_type_inner = bindings::lockdep_wait_type_LD_WAIT_SPIN as u8;
+        }
         RateLimit(Opaque::new(state))
     }
 

@@ -77,6 +77,12 @@ impl Gid {
         core::ptr::from_mut(self).cast()
     }
 
+    /// Of an IPv4 address, which is mapped into IPv6 (`::ffff:a.b.c.d`).
+    #[inline]
+    pub const fn from_v4([a, b, c, d]: [u8; 4]) -> Self {
+        Self([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d])
+    }
+
     /// The bytes, in network order.
     pub fn as_bytes(&self) -> &[u8; 16] {
         &self.0

@@ -175,9 +175,21 @@ fn mutate(random: &mut Random, bytes: &mut Vec<u8>) {
 
 /// What the parser says accounts for all bytes, and writing it gives the same headers.
 pub fn check_parse(bytes: &[u8]) -> bool {
-    let Ok(packet) = Packet::parse(bytes) else {
+    let (parsed, label) = (Packet::parse(bytes), Label::of(bytes));
+    // What is read first lets pass what is a packet, and no other.
+    assert_eq!(parsed.is_ok(), label.is_ok());
+    let (Ok(packet), Ok(label)) = (parsed, label) else {
         return false;
     };
+    assert_eq!(
+        (label.opcode, label.pkey, label.dest_qp, label.qkey),
+        (
+            packet.opcode,
+            packet.bth.pkey,
+            packet.bth.dest_qp,
+            packet.deth.map(|deth| deth.qkey)
+        )
+    );
     let headers = usize::from(packet.headers_len);
     let payload = packet.payload_len as usize;
     let pad = usize::from(bytes[1] >> 4 & 3);

@@ -6,12 +6,6 @@
 //! own address. Whatever fails a check is dropped without an answer, since nothing is known yet
 //! about who sent it.
 
-use core::net::{
-    IpAddr,
-    Ipv4Addr,
-    Ipv6Addr, //
-};
-
 use kernel::sync::{
     rcu,
     Arc, //
@@ -25,7 +19,10 @@ use rdma::{
     },
     net::{
         skb::SkBuff,
-        udp_tunnel::Receiver,
+        udp_tunnel::{
+            Receiver,
+            UDP_HEADER_LEN, //
+        },
         NetDevice, //
     },
     provider::{
@@ -45,7 +42,7 @@ use crate::{
     tx,
     wire::{
         opcode::Service,
-        packet::Packet, //
+        packet::Label, //
     },
 };
 
@@ -72,40 +69,43 @@ fn device_on(netdev: &NetDevice, guard: &rcu::Guard) -> Option<DeviceRef<Rxe>> {
 /// A packet whose form is right.
 struct Arrival {
     skb: SkBuff,
-    packet: Packet,
+    label: Label,
+    /// Bytes from the IP header on, which is what the counters count.
+    wire_len: usize,
     source: Gid,
     destination: Gid,
 }
 
-/// The addresses of an IP header, source first.
-fn addresses(ip: &[u8]) -> Option<(IpAddr, IpAddr)> {
+/// The addresses of an IP header as GIDs, source first.
+fn addresses(ip: &[u8]) -> Option<(Gid, Gid)> {
     if let Ok(ip) = <&[u8; 20]>::try_from(ip) {
         let [.., a, b, c, d, e, f, g, h] = *ip;
-        Some((
-            Ipv4Addr::new(a, b, c, d).into(),
-            Ipv4Addr::new(e, f, g, h).into(),
-        ))
+        Some((Gid::from_v4([a, b, c, d]), Gid::from_v4([e, f, g, h])))
     } else {
-        let source = <[u8; 16]>::try_from(ip.get(8..24)?).ok()?;
-        let destination = <[u8; 16]>::try_from(ip.get(24..40)?).ok()?;
-        Some((
-            Ipv6Addr::from(source).into(),
-            Ipv6Addr::from(destination).into(),
-        ))
+        let ip = ip.first_chunk::<40>()?;
+        let (_, addresses) = ip.split_last_chunk::<32>()?;
+        let (source, destination) = addresses.split_first_chunk::<16>()?;
+        let destination = destination.first_chunk::<16>()?;
+        Some((Gid::from_bytes(*source), Gid::from_bytes(*destination)))
     }
 }
 
 impl Arrival {
     /// Looks at the form of a packet, whose data start with the base transport header.
     fn new(mut skb: SkBuff) -> Option<Self> {
-        skb.linearize().ok()?;
-        let packet = Packet::parse(skb.head()).ok()?;
-        let (source, destination) = addresses(skb.ip_header()?)?;
+        if skb.paged_len() != 0 {
+            skb.linearize().ok()?;
+        }
+        let label = Label::of(skb.head()).ok()?;
+        let ip = skb.ip_header()?;
+        let wire_len = ip.len() + UDP_HEADER_LEN + skb.len();
+        let (source, destination) = addresses(ip)?;
         Some(Self {
+            label,
+            wire_len,
+            source,
+            destination,
             skb,
-            packet,
-            source: source.into(),
-            destination: destination.into(),
         })
     }
 
@@ -116,23 +116,15 @@ impl Arrival {
         }
     }
 
-    /// Bytes of the packet from the IP header on, which is what the counters count.
-    fn wire_len(&self) -> usize {
-        let ip = self.skb.ip_header().map_or(0, <[u8]>::len);
-        ip + 8 + self.skb.len()
-    }
-
     /// Whether the partition and queue keys let the packet in.
     fn keys_fit(&self, shared: &Shared, qp: &QpCore) -> bool {
         // Full members only: the low 15 bits are the partition (IBTA 10.9.3).
-        if (self.packet.bth.pkey ^ params::DEFAULT_PKEY) & 0x7fff != 0
-            || self.packet.bth.pkey & 0x7fff == 0
-        {
+        if (self.label.pkey ^ params::DEFAULT_PKEY) & 0x7fff != 0 || self.label.pkey & 0x7fff == 0 {
             shared.count_bad_pkey();
             return false;
         }
-        match self.packet.deth {
-            Some(deth) if deth.qkey != qp.qkey() => {
+        match self.label.qkey {
+            Some(qkey) if qkey != qp.qkey() => {
                 shared.count_bad_qkey();
                 false
             }
@@ -143,8 +135,8 @@ impl Arrival {
     /// Whether the queue pair takes packets like this one in its state, and from this sender.
     fn fits(&self, qp: &QpCore) -> bool {
         qp.takes(
-            self.packet.opcode.service(),
-            self.packet.opcode.is_request(),
+            self.label.opcode.service(),
+            self.label.opcode.is_request(),
             &self.source,
             &self.destination,
         )
@@ -158,7 +150,7 @@ fn from_wire(device: &Device<Rxe>, netdev: &NetDevice, skb: SkBuff) {
     };
     // The addresses of connections are compared with those of the queue pair, which has a
     // reference on its GID.
-    let connected = arrival.packet.opcode.service() != Service::Ud;
+    let connected = arrival.label.opcode.service() != Service::Ud;
     if !connected && !arrival.destination.is_multicast() {
         let gid = GidAttr::find_by_port(
             device.core(),
@@ -182,7 +174,7 @@ pub(crate) fn from_own(shared: &Arc<Shared>, skb: SkBuff) {
 }
 
 fn deliver(shared: &Arc<Shared>, arrival: Arrival, check_icrc: bool) {
-    match arrival.packet.bth.dest_qp {
+    match arrival.label.dest_qp {
         params::MULTICAST_QPN => deliver_to_group(shared, arrival, check_icrc),
         qpn => {
             let Some(qp) = shared.qps.get(qpn) else {
@@ -195,7 +187,7 @@ fn deliver(shared: &Arc<Shared>, arrival: Arrival, check_icrc: bool) {
                 return;
             }
             count(shared, &arrival);
-            let is_request = arrival.packet.opcode.is_request();
+            let is_request = arrival.label.opcode.is_request();
             qp.enqueue(arrival.skb, is_request);
         }
     }
@@ -225,12 +217,17 @@ fn count(shared: &Shared, arrival: &Arrival) {
     shared.counters.add(Counter::ReceivedPackets, 1);
     shared
         .counters
-        .add(Counter::ReceivedBytes, arrival.wire_len() as u64);
+        .add(Counter::ReceivedBytes, arrival.wire_len as u64);
 }
 
 #[kernel::macros::kunit_tests(rust_rxe_rx)]
 mod tests {
     use super::*;
+    use core::net::{
+        IpAddr,
+        Ipv4Addr,
+        Ipv6Addr, //
+    };
 
     #[test]
     fn addresses_of_both_families() {
@@ -238,21 +235,15 @@ mod tests {
         v4[12..16].copy_from_slice(&[10, 9, 0, 1]);
         v4[16..20].copy_from_slice(&[10, 9, 0, 2]);
         let (source, destination) = addresses(&v4).unwrap();
-        assert_eq!(source, IpAddr::V4(Ipv4Addr::new(10, 9, 0, 1)));
-        assert_eq!(destination, IpAddr::V4(Ipv4Addr::new(10, 9, 0, 2)));
+        let gid = |last| Gid::from(IpAddr::V4(Ipv4Addr::new(10, 9, 0, last)));
+        assert!(source == gid(1) && destination == gid(2));
 
         let mut v6 = [0u8; 40];
         v6[8] = 0xfd;
         v6[24] = 0xfe;
         let (source, destination) = addresses(&v6).unwrap();
-        assert_eq!(
-            source,
-            IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 0))
-        );
-        assert_eq!(
-            destination,
-            IpAddr::V6(Ipv6Addr::new(0xfe00, 0, 0, 0, 0, 0, 0, 0))
-        );
+        let gid = |first| Gid::from(IpAddr::V6(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, 0)));
+        assert!(source == gid(0xfd00) && destination == gid(0xfe00));
         assert!(addresses(&[0; 39]).is_none());
     }
 }

@@ -152,7 +152,7 @@ impl Headers {
     pub(crate) const IETH: Self = Self(1 << 8);
 
     /// Each header with its length in bytes.
-    const LENGTHS: [(Self, usize); 9] = [
+    const LENGTHS: [(Self, u8); 9] = [
         (Self::DETH, 8),
         (Self::XRCETH, 4),
         (Self::FETH, 4),
@@ -174,12 +174,28 @@ impl Headers {
         self.0 & other.0 == other.0
     }
 
+    /// Bytes that each set takes.
+    const SUMS: [u8; 1 << Self::LENGTHS.len()] = {
+        let mut sums = [0; 1 << Self::LENGTHS.len()];
+        let mut set = 0;
+        while set < sums.len() {
+            let mut i = 0;
+            while i < Self::LENGTHS.len() {
+                let (header, len) = Self::LENGTHS[i];
+                if Self(set as u16).has(header) {
+                    sums[set] += len;
+                }
+                i += 1;
+            }
+            set += 1;
+        }
+        sums
+    };
+
     /// Bytes that the headers take together.
     pub(crate) fn len(self) -> usize {
-        Self::LENGTHS
-            .iter()
-            .filter(|(header, _)| self.has(*header))
-            .fold(0, |sum, (_, len)| sum + len)
+        static SUMS: [u8; 1 << Headers::LENGTHS.len()] = Headers::SUMS;
+        SUMS.get(usize::from(self.0)).copied().unwrap_or(0).into()
     }
 }
 

@@ -244,23 +244,30 @@ pub(crate) const fn pad_len(len: u32) -> u8 {
     (len.wrapping_neg() & 3) as u8
 }
 
-impl Packet {
-    /// Parses a whole packet: from the base transport header to the CRC.
-    pub(crate) fn parse(packet: &[u8]) -> Result<Self, Malformed> {
-        Self::parse_head(packet, packet.len())
-    }
+/// What decides whom a packet is for. Its length fits its opcode, nothing more is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Label {
+    /// The opcode.
+    pub(crate) opcode: Opcode,
+    /// Partition key.
+    pub(crate) pkey: u16,
+    /// Destination queue pair, 24 bits.
+    pub(crate) dest_qp: u32,
+    /// Datagrams: queue key.
+    pub(crate) qkey: Option<u32>,
+    flags: u8,
+    payload_len: u16,
+    headers_len: u8,
+}
 
-    /// Parses a packet of `total` bytes of which only the start is at hand, at least
-    /// [`MAX_HEADERS`] bytes or all.
-    pub(crate) fn parse_head(head: &[u8], total: usize) -> Result<Self, Malformed> {
+impl Label {
+    /// Reads the first headers of a packet of `total` bytes.
+    #[inline]
+    fn read(at: &mut Cursor<'_>, total: usize) -> Result<Self, Malformed> {
         if total > usize::from(u16::MAX) {
             return Err(Malformed::Long);
         }
-        let mut at = Cursor(head);
-        let [opcode, flags] = at.take()?;
-        let pkey = u16::from_be_bytes(at.take()?);
-        let dest_qp = at.word()? & QPN_MASK;
-        let psn = at.word()?;
+        let [opcode, flags, p, k, _, q0, q1, q2] = at.take()?;
         let opcode = Opcode::from_byte(opcode).ok_or(Malformed::Opcode(opcode))?;
         if flags & 0xf != 0 {
             return Err(Malformed::Version(flags & 0xf));
@@ -276,6 +283,43 @@ impl Packet {
         if opcode.row().payload == Payload::Empty && payload_len + pad != 0 {
             return Err(Malformed::Payload);
         }
+        Ok(Self {
+            opcode,
+            pkey: u16::from_be_bytes([p, k]),
+            dest_qp: u32::from_be_bytes([0, q0, q1, q2]),
+            qkey: None,
+            flags,
+            payload_len: u16::try_from(payload_len).map_err(|_| Malformed::Long)?,
+            headers_len: u8::try_from(headers_len).map_err(|_| Malformed::Long)?,
+        })
+    }
+
+    /// Of a whole packet: from the base transport header to the CRC.
+    pub(crate) fn of(packet: &[u8]) -> Result<Self, Malformed> {
+        let mut at = Cursor(packet);
+        let mut label = Self::read(&mut at, packet.len())?;
+        let _psn = at.word()?;
+        if label.opcode.headers().has(Headers::DETH) {
+            label.qkey = Some(at.deth()?.qkey);
+        }
+        Ok(label)
+    }
+}
+
+impl Packet {
+    /// Parses a whole packet: from the base transport header to the CRC.
+    pub(crate) fn parse(packet: &[u8]) -> Result<Self, Malformed> {
+        Self::parse_head(packet, packet.len())
+    }
+
+    /// Parses a packet of `total` bytes of which only the start is at hand, at least
+    /// [`MAX_HEADERS`] bytes or all.
+    pub(crate) fn parse_head(head: &[u8], total: usize) -> Result<Self, Malformed> {
+        let mut at = Cursor(head);
+        let label = Label::read(&mut at, total)?;
+        let Label { opcode, flags, .. } = label;
+        let payload_len = u32::from(label.payload_len);
+        let psn = at.word()?;
 
         let headers = opcode.headers();
         let deth = if headers.has(Headers::DETH) {
@@ -300,19 +344,20 @@ impl Packet {
             bth: Bth {
                 solicited: flags & SOLICITED != 0,
                 migrated: flags & MIGRATED != 0,
-                pkey,
-                dest_qp,
+                pkey: label.pkey,
+                dest_qp: label.dest_qp,
                 ack_req: psn & ACK_REQ != 0,
                 psn: Psn::new(psn),
             },
             deth,
             xrc_srq,
             body,
-            payload_len: u32::try_from(payload_len).map_err(|_| Malformed::Long)?,
-            headers_len: u8::try_from(headers_len).map_err(|_| Malformed::Long)?,
+            payload_len,
+            headers_len: label.headers_len,
         })
     }
 
+    #[inline]
     fn body(opcode: Opcode, at: &mut Cursor<'_>) -> Result<Body, Malformed> {
         let place = opcode.row().place;
         let start = place.starts();

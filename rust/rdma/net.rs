@@ -12,6 +12,7 @@ pub mod roce;
 pub mod route;
 pub mod rtnl;
 pub mod skb;
+pub mod train;
 pub mod udp_tunnel;
 
 pub use netdev::NetDevice;

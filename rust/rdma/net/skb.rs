@@ -244,6 +244,32 @@ impl SkBuff {
         }
     }
 
+    /// Writes the length into the UDP header that [`set_ip_header`](Self::set_ip_header) has told of.
+    pub(super) fn set_udp_len(&mut self, len: u16) {
+        let [a, b] = len.to_be_bytes();
+        // SAFETY: The buffer is valid and belongs to us. The offset is from `head`, and the
+        // comparison with `tail` checks it; the buffer is new, so no clone shares the bytes.
+        unsafe {
+            let start = usize::from((*self.headers()).transport_header);
+            if start.saturating_add(8) <= (*self.as_raw()).tail as usize {
+                let header = (*self.as_raw()).head.add(start);
+                *header.add(4) = a;
+                *header.add(5) = b;
+            }
+        }
+    }
+
+    /// Says that the checksums of all layers of the packet are good, so that nobody looks at them.
+    pub(super) fn set_checksum_good(&mut self) {
+        /// Each layer that looks takes one off.
+        const ALL_LEVELS: u8 = bindings::SKB_MAX_CSUM_LEVEL as u8;
+        // SAFETY: The buffer is valid and belongs to us.
+        unsafe {
+            Headers::set_ip_summed_raw(self.headers(), bindings::CHECKSUM_UNNECESSARY as u8);
+            Headers::set_csum_level_raw(self.headers(), ALL_LEVELS);
+        }
+    }
+
     /// The interface that the packet came in by or goes out by.
     ///
     /// The reference is only valid as long as something protects the interface: the RCU section of

@@ -125,7 +125,7 @@ impl World {
         if self.random.permille(self.full) {
             n = 1 + self.random.below(u64::from(n)) as u32;
         }
-        for segment in run.segments().take(n as usize) {
+        for segment in run.segments(0).take(n as usize) {
             let mut packet = segment.headers.as_bytes().to_vec();
             let payload = data(self, segment.offset as usize, segment.len as usize);
             assert_eq!(payload.len(), segment.len as usize);

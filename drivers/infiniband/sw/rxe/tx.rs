@@ -27,13 +27,10 @@ use crate::{
     av::Av,
     params::ROCE_PORT,
     proto::run::Segment,
-    wire::{
-        icrc::{
-            self,
-            Crc32,
-            NetworkHeader, //
-        },
-        packet::ICRC_LEN,
+    wire::icrc::{
+        self,
+        Crc32,
+        NetworkHeader, //
     },
 };
 
@@ -74,69 +71,86 @@ impl Path {
     }
 }
 
-/// The IP header of a packet of UDP, as it is sent but for the checksum.
-enum IpHeader {
-    V4([u8; 20]),
-    V6([u8; 40]),
+/// The headers below the transport that the packets of a path have in common.
+pub(crate) struct Frame {
+    bytes: [u8; Frame::MAX],
+    family: Family,
 }
 
-impl IpHeader {
-    /// The header for a UDP datagram of `len` bytes. `id` tells IPv4 packets apart.
-    fn new(path: &Path, len: u16, id: u16) -> Option<Self> {
+impl Frame {
+    const MAX: usize = 40 + UDP_HEADER_LEN;
+
+    /// The headers for a path. `None` if its addresses are of different families.
+    pub(crate) fn new(path: &Path) -> Option<Self> {
         const DONT_FRAGMENT: [u8; 2] = [0x40, 0];
         const UDP: u8 = kernel::bindings::IPPROTO_UDP as u8;
+        let mut bytes = [0; Self::MAX];
         match (path.source, path.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                let mut header = [0; 20];
-                let total = len.checked_add(20)?;
-                header[0] = 0x45;
-                header[1] = path.traffic_class;
-                header[2..4].copy_from_slice(&total.to_be_bytes());
-                header[4..6].copy_from_slice(&id.to_be_bytes());
-                header[6..8].copy_from_slice(&DONT_FRAGMENT);
-                header[8] = path.hop_limit;
-                header[9] = UDP;
-                header[12..16].copy_from_slice(&source.octets());
-                header[16..20].copy_from_slice(&destination.octets());
-                Some(IpHeader::V4(header))
+                bytes[0] = 0x45;
+                bytes[1] = path.traffic_class;
+                bytes[6..8].copy_from_slice(&DONT_FRAGMENT);
+                bytes[8] = path.hop_limit;
+                bytes[9] = UDP;
+                bytes[12..16].copy_from_slice(&source.octets());
+                bytes[16..20].copy_from_slice(&destination.octets());
             }
             (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                let mut header = [0; 40];
-                header[0] = 0x60 | path.traffic_class >> 4;
-                header[1] = path.traffic_class << 4;
-                header[4..6].copy_from_slice(&len.to_be_bytes());
-                header[6] = UDP;
-                header[7] = path.hop_limit;
-                header[8..24].copy_from_slice(&source.octets());
-                header[24..40].copy_from_slice(&destination.octets());
-                Some(IpHeader::V6(header))
+                bytes[0] = 0x60 | path.traffic_class >> 4;
+                bytes[1] = path.traffic_class << 4;
+                bytes[6] = UDP;
+                bytes[7] = path.hop_limit;
+                bytes[8..24].copy_from_slice(&source.octets());
+                bytes[24..40].copy_from_slice(&destination.octets());
             }
-            _ => None,
+            _ => return None,
         }
+        let family = path.family();
+        // No checksum of UDP: the packet has a better one.
+        if let Some(udp) = bytes.get_mut(family.header_len()..) {
+            for (to, from) in udp
+                .iter_mut()
+                .zip([path.port.to_be_bytes(), ROCE_PORT.to_be_bytes()].as_flattened())
+            {
+                *to = *from;
+            }
+        }
+        Some(Self { bytes, family })
     }
 
-    fn as_bytes(&self) -> &[u8] {
-        match self {
-            IpHeader::V4(header) => header,
-            IpHeader::V6(header) => header,
-        }
+    /// Bytes of the headers.
+    fn len(&self) -> usize {
+        self.family.header_len() + UDP_HEADER_LEN
     }
 
-    fn for_crc(&self) -> NetworkHeader<'_> {
-        match self {
-            IpHeader::V4(header) => NetworkHeader::V4(header),
-            IpHeader::V6(header) => NetworkHeader::V6(header),
-        }
+    /// Bytes of the packet of a segment, from the IP header on.
+    pub(crate) fn packet_len(&self, segment: &Segment) -> usize {
+        self.len() + segment.wire_len()
     }
-}
 
-/// The UDP header of a packet on `path` with `len` bytes, the header included.
-fn udp_header(path: &Path, len: u16) -> [u8; UDP_HEADER_LEN] {
-    let [a, b] = path.port.to_be_bytes();
-    let [c, d] = ROCE_PORT.to_be_bytes();
-    let [e, f] = len.to_be_bytes();
-    // No checksum: the packet has a better one.
-    [a, b, c, d, e, f, 0, 0]
+    /// Writes the headers of a packet with `len` bytes of transport, apart from the IPv4 checksum.
+    /// `id` tells IPv4 packets apart. `None` if the packet is too long.
+    fn write(&self, to: &mut [u8], len: usize, id: u16) -> Option<()> {
+        let udp_len = u16::try_from(UDP_HEADER_LEN + len).ok()?;
+        let [a, b] = udp_len.to_be_bytes();
+        match self.family {
+            Family::V4 => {
+                let total = udp_len.checked_add(20)?.to_be_bytes();
+                let to = to.first_chunk_mut::<28>()?;
+                *to = *self.bytes.first_chunk()?;
+                [to[2], to[3]] = total;
+                [to[4], to[5]] = id.to_be_bytes();
+                [to[24], to[25]] = [a, b];
+            }
+            Family::V6 => {
+                let to = to.first_chunk_mut::<48>()?;
+                *to = self.bytes;
+                [to[4], to[5]] = [a, b];
+                [to[44], to[45]] = [a, b];
+            }
+        }
+        Some(())
+    }
 }
 
 /// Why there is no packet.
@@ -150,26 +164,23 @@ pub(crate) enum NoPacket<E> {
 /// Makes a packet, complete from the IP header on, with `headroom` bytes in front of it. `fill` has
 /// to write the whole payload.
 pub(crate) fn assemble<E>(
-    path: &Path,
+    frame: &Frame,
     segment: &Segment,
     id: u16,
     headroom: usize,
     fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
 ) -> Result<SkBuff, NoPacket<E>> {
-    let family = path.family();
     let len = segment.wire_len();
+    let total = frame.len() + len;
     let lost = |_| NoPacket::Lost;
 
-    let udp_len = u16::try_from(UDP_HEADER_LEN + len).map_err(|_| NoPacket::Lost)?;
-    let ip = IpHeader::new(path, udp_len, id).ok_or(NoPacket::Lost)?;
-    let udp = udp_header(path, udp_len);
-
-    let room = headroom + family.header_len() + UDP_HEADER_LEN;
-    let mut skb = SkBuff::new(room, len, Gfp::ATOMIC).map_err(lost)?;
-    let packet = skb.put(len).map_err(lost)?;
+    let mut skb = SkBuff::new(headroom, total, Gfp::ATOMIC).map_err(lost)?;
+    let packet = skb.put(total).map_err(lost)?;
+    frame.write(packet, len, id).ok_or(NoPacket::Lost)?;
     let headers = segment.headers.as_bytes();
     let (to_headers, rest) = packet
-        .split_at_mut_checked(headers.len())
+        .get_mut(frame.len()..)
+        .and_then(|transport| transport.split_at_mut_checked(headers.len()))
         .ok_or(NoPacket::Lost)?;
     to_headers.copy_from_slice(headers);
     let (payload, rest) = rest
@@ -179,20 +190,8 @@ pub(crate) fn assemble<E>(
         fill(payload).map_err(NoPacket::Payload)?;
     }
     rest.fill(0);
-
-    let (covered, to_icrc) = packet
-        .split_at_mut_checked(len - ICRC_LEN)
-        .ok_or(NoPacket::Lost)?;
-    let icrc = icrc::of_packet::<KernelCrc>(ip.for_crc(), &udp, covered).ok_or(NoPacket::Lost)?;
-    to_icrc.copy_from_slice(&icrc);
-
-    skb.push(UDP_HEADER_LEN)
-        .map_err(lost)?
-        .copy_from_slice(&udp);
-    skb.push(family.header_len())
-        .map_err(lost)?
-        .copy_from_slice(ip.as_bytes());
-    skb.set_ip_header(family);
+    icrc::seal::<KernelCrc>(frame.family == Family::V6, packet).ok_or(NoPacket::Lost)?;
+    skb.set_ip_header(frame.family);
     Ok(skb)
 }
 

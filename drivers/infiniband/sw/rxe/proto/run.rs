@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Runs of packets: consecutive packets of one message, described so that the sender can look at
-//! all of them at once (one buffer, one segmentation-offload packet, one walk of the gather list)
-//! or at each by itself.
+//! all of them at once (what is sent together, one walk of the gather list) or at each by itself.
 
 use crate::wire::aeth::Aeth;
 use crate::wire::build::HeaderBuf;
@@ -76,6 +75,8 @@ pub(crate) struct Run {
     solicited: bool,
     /// Which packets ask for an acknowledgement.
     acks: AckRequests,
+    /// Whether packets of it may have been sent before.
+    again: bool,
 }
 
 /// Which packets of a run ask for an acknowledgement.
@@ -165,7 +166,19 @@ impl Run {
             psn,
             solicited,
             acks,
+            again: false,
         })
+    }
+
+    /// Notes whether packets of the run may have been sent before.
+    pub(crate) fn again(self, again: bool) -> Self {
+        Self { again, ..self }
+    }
+
+    /// Whether packets of the run may have been sent before: what was lost once should go the
+    /// simplest way now.
+    pub(crate) const fn is_again(&self) -> bool {
+        self.again
     }
 
     /// A response of one packet without payload.
@@ -240,9 +253,9 @@ impl Run {
         })
     }
 
-    /// All packets.
-    pub(crate) fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-        (0..self.count).map_while(|i| self.segment(i))
+    /// All packets from packet `from` of the run on.
+    pub(crate) fn segments(&self, from: u32) -> impl Iterator<Item = Segment> + '_ {
+        (from..self.count).map_while(|i| self.segment(i))
     }
 
     fn body(&self, start: bool, end: bool) -> Body {
@@ -276,7 +289,6 @@ impl Run {
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
 mod tests {
     use super::*;
-    use crate::wire::ext::Key;
 
     const COMMON: Common = Common {
         service: Service::Rc,
@@ -285,11 +297,6 @@ mod tests {
         deth: None,
         xrc_srq: None,
         mtu: 256,
-    };
-    const RETH: Reth = Reth {
-        va: 0x1000,
-        key: Key(9),
-        len: 1000,
     };
     const ACKS: AckRequests = AckRequests::EndAndEvery {
         every: 64,
@@ -319,7 +326,7 @@ mod tests {
             for count in [1, 2, 63, 64, 1000] {
                 let (mut number, mut offset) = (0, 0);
                 while let Some(run) = run(Content::Send(SendEnd::Plain), len, number, count) {
-                    for segment in run.segments() {
+                    for segment in run.segments(0) {
                         assert_eq!(segment.offset, offset);
                         offset += segment.len;
                     }
@@ -335,7 +342,7 @@ mod tests {
         let asks = |run: Option<Run>| {
             let mut asks = [0; 4];
             let mut place = 0;
-            for (number, segment) in run.iter().flat_map(Run::segments).enumerate() {
+            for (number, segment) in run.iter().flat_map(|run| run.segments(0)).enumerate() {
                 if segment
                     .headers
                     .as_bytes()

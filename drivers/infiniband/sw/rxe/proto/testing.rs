@@ -51,6 +51,8 @@ pub(crate) struct Sent {
     pub(crate) offset: u32,
     pub(crate) len: u32,
     pub(crate) body: Body,
+    /// Whether the run said that it may have been sent before.
+    pub(crate) again: bool,
 }
 
 pub(crate) const MTU: u32 = 256;
@@ -162,7 +164,7 @@ impl TestEnv {
         }
         self.room -= n;
         self.packets += n;
-        for segment in run.segments().take(n as usize) {
+        for segment in run.segments(0).take(n as usize) {
             let mut head = [0; 64];
             let headers = segment.headers.as_bytes();
             if let Some(place) = head.get_mut(..headers.len()) {
@@ -177,6 +179,7 @@ impl TestEnv {
                     offset: segment.offset,
                     len: segment.len,
                     body: packet.body,
+                    again: run.is_again(),
                 });
             }
         }

@@ -8,7 +8,13 @@ use kernel::{
 };
 use rdma::{
     jiffies::monotonic_nanos,
-    net::route::Route,
+    net::{
+        route::Route,
+        train::{
+            Train,
+            TUNNEL_ROOM, //
+        }, //
+    },
     provider::Handle, //
 };
 
@@ -32,10 +38,7 @@ use crate::{
             SendEnv,
             TxError, //
         },
-        run::{
-            Run,
-            Segment, //
-        },
+        run::Run,
         send::{
             Entry,
             SendSide, //
@@ -51,6 +54,7 @@ use crate::{
     rx,
     tx::{
         self,
+        Frame,
         NoPacket,
         Path,
         RouteCache, //
@@ -208,6 +212,17 @@ impl SendEnv for SendCtx<'_> {
     }
 }
 
+/// How the packets of a run leave.
+struct Way<'a> {
+    /// To others; packets to the own address turn round here.
+    route: Option<&'a Route>,
+    path: &'a Path,
+    frame: Frame,
+    headroom: usize,
+    /// Packets go together as far as they can.
+    trains: bool,
+}
+
 impl QpCore {
     /// Sends the packets of a run as far as there is room; returns how many. `read` copies bytes of
     /// the message. A packet that is lost on the way counts as sent.
@@ -219,19 +234,42 @@ impl QpCore {
         run: &Run,
         mut read: impl FnMut(u32, &mut [u8]) -> Result<(), Status>,
     ) -> Result<u32, TxError> {
-        let mut sent = 0;
-        for segment in run.segments() {
-            if !self.flight.has_room() {
-                break;
+        let shared = &self.shared;
+        let lost = |packets| {
+            shared.counters.add(Counter::SendError, u64::from(packets));
+            Ok(packets)
+        };
+        let Some(frame) = Frame::new(path) else {
+            return lost(run.packets());
+        };
+        let own = path.dmac == shared.mac() || path.source == path.destination;
+        let route = if own {
+            None
+        } else {
+            match routes.get(av, |av| self.look_up(av)) {
+                Ok(route) => Some(route),
+                Err(_) => return lost(run.packets()),
             }
-            let at = segment.offset;
-            let id = run.psn().add(sent).get() as u16;
-            match self.emit(routes, av, path, &segment, id, |to| read(at, to)) {
-                Ok(()) => (),
+        };
+        // What does not pass as a train passes when it is sent again, alone.
+        let trains = route.is_some()
+            && run.packets() > 1
+            && !run.is_again()
+            && self.transport == Transport::Rc;
+        let way = Way {
+            route,
+            path,
+            frame,
+            headroom: route.map_or(0, Route::headroom) + if trains { TUNNEL_ROOM } else { 0 },
+            trains,
+        };
+        let mut sent = 0;
+        while sent < run.packets() && self.flight.has_room() {
+            match self.emit(&way, run, sent, &mut read) {
+                Ok(packets) => sent += packets,
                 Err(status) if sent == 0 => return Err(TxError::Local(status)),
                 Err(_) => break,
             }
-            sent += 1;
         }
         match sent {
             0 => Err(TxError::Full),
@@ -239,52 +277,69 @@ impl QpCore {
         }
     }
 
-    /// Makes one packet and sends it.
+    /// Makes packets from number `from` of a run on, as many as go through the network stack
+    /// together, and sends them. Returns how many, at least one.
     fn emit(
         &self,
-        routes: &mut RouteCache,
-        av: &Av,
-        path: &Path,
-        segment: &Segment,
-        id: u16,
-        fill: impl FnOnce(&mut [u8]) -> Result<(), Status>,
-    ) -> Result<(), Status> {
-        let shared = &self.shared;
-        let own = path.dmac == shared.mac() || path.source == path.destination;
-        let route = if own {
-            None
-        } else {
-            match routes.get(av, |av| self.look_up(av)) {
-                Ok(route) => Some(route),
-                Err(_) => {
-                    shared.counters.add(Counter::SendError, 1);
-                    return Ok(());
+        way: &Way<'_>,
+        run: &Run,
+        from: u32,
+        read: &mut impl FnMut(u32, &mut [u8]) -> Result<(), Status>,
+    ) -> Result<u32, Status> {
+        let counters = &self.shared.counters;
+        let mut train: Option<Train> = None;
+        let (mut packets, mut bytes) = (0u32, 0u64);
+        for (i, segment) in (from..).zip(run.segments(from)) {
+            let len = way.frame.packet_len(&segment);
+            if train.as_ref().is_some_and(|train| !train.has_room(len)) {
+                break;
+            }
+            let id = run.psn().add(i).get() as u16;
+            let at = segment.offset;
+            let made = tx::assemble(&way.frame, &segment, id, way.headroom, |to| read(at, to));
+            let skb = match made {
+                Ok(skb) => skb,
+                Err(NoPacket::Payload(status)) if packets == 0 => return Err(status),
+                Err(NoPacket::Payload(_)) => break,
+                Err(NoPacket::Lost) => {
+                    counters.add(Counter::SendError, 1);
+                    if packets == 0 {
+                        return Ok(1);
+                    }
+                    break;
+                }
+            };
+            match &mut train {
+                None => train = Some(Train::new(skb, way.path.family())),
+                // There is room.
+                Some(train) => {
+                    let _ = train.push(skb);
                 }
             }
-        };
-        let headroom = route.map_or(0, Route::headroom);
-        let mut skb = match tx::assemble(path, segment, id, headroom, fill) {
-            Ok(skb) => skb,
-            Err(NoPacket::Payload(status)) => return Err(status),
-            Err(NoPacket::Lost) => {
-                shared.counters.add(Counter::SendError, 1);
-                return Ok(());
+            packets += 1;
+            bytes += len as u64;
+            if !way.trains {
+                break;
             }
+        }
+        let Some(train) = train else {
+            // There are no such packets.
+            return Ok(run.packets() - from);
         };
-        let len = skb.len() as u64;
+        let mut skb = train.finish();
         skb.set_flow(self.flight.launch());
-        let sent = match route {
+        let sent = match way.route {
             Some(route) => route.send(skb),
-            None => tx::strip(path, &mut skb).map(|()| rx::from_own(shared, skb)),
+            None => tx::strip(way.path, &mut skb).map(|()| rx::from_own(&self.shared, skb)),
         };
         match sent {
             Ok(()) => {
-                shared.counters.add(Counter::SentPackets, 1);
-                shared.counters.add(Counter::SentBytes, len);
+                counters.add(Counter::SentPackets, packets.into());
+                counters.add(Counter::SentBytes, bytes);
             }
-            Err(_) => shared.counters.add(Counter::SendError, 1),
+            Err(_) => counters.add(Counter::SendError, packets.into()),
         }
-        Ok(())
+        Ok(packets)
     }
 
     /// Whether the source of an address vector is an address of this device.

@@ -28,6 +28,57 @@ pub(crate) enum NetworkHeader<'a> {
     V6(&'a [u8; IPV6_LEN]),
 }
 
+/// Bytes up to the end of the base transport header.
+const HEAD_V4: usize = IPV4_LEN + UDP_LEN + BTH_LEN;
+const HEAD_V6: usize = IPV6_LEN + UDP_LEN + BTH_LEN;
+
+/// Network header (`IP` bytes), UDP header and base transport header in a row, `N` bytes.
+fn join<const IP: usize, const N: usize>(
+    ip: &[u8; IP],
+    udp: &[u8; UDP_LEN],
+    bth: &[u8; BTH_LEN],
+) -> [u8; N] {
+    const { assert!(IP + UDP_LEN + BTH_LEN == N) };
+    let mut head = [0; N];
+    head[..IP].copy_from_slice(ip);
+    head[IP..IP + UDP_LEN].copy_from_slice(udp);
+    head[IP + UDP_LEN..].copy_from_slice(bth);
+    head
+}
+
+/// Puts ones where something may change on the way; returns what was there.
+fn mask_v4(head: &mut [u8; HEAD_V4]) -> [u8; 7] {
+    let saved = [
+        head[1], head[8], head[10], head[11], head[26], head[27], head[32],
+    ];
+    put_v4(head, [0xff; 7]);
+    saved
+}
+
+/// Type of service, time to live, both bytes of the checksum and of that of UDP, congestion bits.
+fn put_v4(head: &mut [u8; HEAD_V4], bytes: [u8; 7]) {
+    [
+        head[1], head[8], head[10], head[11], head[26], head[27], head[32],
+    ] = bytes;
+}
+
+/// As [`mask_v4`].
+fn mask_v6(head: &mut [u8; HEAD_V6]) -> [u8; 8] {
+    let saved = [
+        head[0], head[1], head[2], head[3], head[7], head[46], head[47], head[52],
+    ];
+    let first = saved[0] | 0x0f;
+    put_v6(head, [first, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+    saved
+}
+
+/// Traffic class and flow label, hop limit, both bytes of the checksum of UDP, congestion bits.
+fn put_v6(head: &mut [u8; HEAD_V6], bytes: [u8; 8]) {
+    [
+        head[0], head[1], head[2], head[3], head[7], head[46], head[47], head[52],
+    ] = bytes;
+}
+
 /// A CRC in progress: started with the headers, then fed with what follows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Icrc(u32);
@@ -39,34 +90,19 @@ impl Icrc {
         udp: &[u8; UDP_LEN],
         bth: &[u8; BTH_LEN],
     ) -> Self {
-        let mut crc = AFTER_LRH;
-        match network {
+        let crc = match network {
             NetworkHeader::V4(ip) => {
-                let mut ip = *ip;
-                ip[1] = 0xff; // type of service
-                ip[8] = 0xff; // time to live
-                ip[10] = 0xff; // checksum
-                ip[11] = 0xff;
-                crc = C::update(crc, &ip);
+                let mut head: [u8; HEAD_V4] = join(ip, udp, bth);
+                mask_v4(&mut head);
+                C::update(AFTER_LRH, &head)
             }
             NetworkHeader::V6(ip) => {
-                let mut ip = *ip;
-                ip[0] |= 0x0f; // traffic class and flow label
-                ip[1] = 0xff;
-                ip[2] = 0xff;
-                ip[3] = 0xff;
-                ip[7] = 0xff; // hop limit
-                crc = C::update(crc, &ip);
+                let mut head: [u8; HEAD_V6] = join(ip, udp, bth);
+                mask_v6(&mut head);
+                C::update(AFTER_LRH, &head)
             }
-        }
-        let mut rest = [0; UDP_LEN + BTH_LEN];
-        let (to_udp, to_bth) = rest.split_at_mut(UDP_LEN);
-        to_udp.copy_from_slice(udp);
-        to_bth.copy_from_slice(bth);
-        rest[6] = 0xff; // UDP checksum
-        rest[7] = 0xff;
-        rest[UDP_LEN + 4] = 0xff; // congestion bits and reserved
-        Self(C::update(crc, &rest))
+        };
+        Self(crc)
     }
 
     /// Continues over extended headers, payload and padding.
@@ -83,22 +119,33 @@ impl Icrc {
 /// RC FLUSH.
 const FLUSH: u8 = 0x1c;
 
-/// The CRC of a packet that is sent. `covered` is the packet from the base transport header to the
-/// padding. `None` if it is shorter than that header.
+/// Writes the CRC of a packet that is sent into its last four bytes. `packet` is all of it, from
+/// the network header on. `None` if it is too short for its headers.
+///
+/// One walk over memory is enough, as what may change on the way is made ones for that time.
 ///
 /// A FLUSH is special: all of Linux' drivers that know it take the transport headers a second time
 /// as its payload, which it does not have, and drop what the specification says. They are the ones
 /// to talk to, so it is sent as they expect it.
-pub(crate) fn of_packet<C: Crc32>(
-    network: NetworkHeader<'_>,
-    udp: &[u8; UDP_LEN],
-    covered: &[u8],
-) -> Option<[u8; 4]> {
-    let crc = by_specification::<C>(network, udp, covered)?;
-    Some(match covered.first() {
-        Some(&FLUSH) => crc.update::<C>(covered).finish(),
+pub(crate) fn seal<C: Crc32>(is_v6: bool, packet: &mut [u8]) -> Option<()> {
+    let (covered, icrc) = packet.split_last_chunk_mut::<4>()?;
+    let (crc, below) = if is_v6 {
+        let saved = mask_v6(covered.first_chunk_mut()?);
+        let crc = C::update(AFTER_LRH, covered);
+        put_v6(covered.first_chunk_mut()?, saved);
+        (Icrc(crc), IPV6_LEN + UDP_LEN)
+    } else {
+        let saved = mask_v4(covered.first_chunk_mut()?);
+        let crc = C::update(AFTER_LRH, covered);
+        put_v4(covered.first_chunk_mut()?, saved);
+        (Icrc(crc), IPV4_LEN + UDP_LEN)
+    };
+    let transport = covered.get(below..)?;
+    *icrc = match transport.first() {
+        Some(&FLUSH) => crc.update::<C>(transport).finish(),
         _ => crc.finish(),
-    })
+    };
+    Some(())
 }
 
 /// Whether the CRC at the end of a received packet (from the base transport header on) is right.
@@ -208,6 +255,43 @@ mod tests {
         assert_eq!(other.update::<BitCrc>(&PAYLOAD), crc);
     }
 
+    /// What is computed in place is what is computed of parts, and the headers stay as they are.
+    #[test]
+    fn sealing_in_place_leaves_all_but_the_end() {
+        let udp = [0xe3, 0x41, 0x12, 0xb7, 0x00, 0x20, 0x12, 0x34];
+        for (is_v6, opcode) in [(false, 0x04), (true, 0x04), (false, FLUSH), (true, FLUSH)] {
+            let below = if is_v6 { IPV6_LEN } else { IPV4_LEN };
+            let mut packet = [0; IPV6_LEN + UDP_LEN + BTH_LEN + 20 + 4];
+            for (value, byte) in (3..).zip(&mut packet) {
+                *byte = value;
+            }
+            packet[below..below + UDP_LEN].copy_from_slice(&udp);
+            packet[below + UDP_LEN] = opcode;
+            let mut bytes = packet;
+            assert!(seal::<BitCrc>(is_v6, &mut bytes).is_some());
+            let (covered, icrc) = bytes.split_at(packet.len() - 4);
+            assert_eq!(covered, &packet[..packet.len() - 4]);
+            let ip = &packet[..below];
+            let network = match (ip.try_into(), ip.try_into()) {
+                (Ok(ip), _) => NetworkHeader::V4(ip),
+                (_, Ok(ip)) => NetworkHeader::V6(ip),
+                _ => return,
+            };
+            let transport = &covered[below + UDP_LEN..];
+            let mut crc = by_specification::<BitCrc>(network, &udp, transport);
+            if opcode == FLUSH {
+                crc = crc.map(|crc| crc.update::<BitCrc>(transport));
+            }
+            assert_eq!(
+                crc.map(Icrc::finish).as_ref().map(|crc| &crc[..]),
+                Some(icrc)
+            );
+            assert!(check::<BitCrc>(network, &udp, &bytes[below + UDP_LEN..]));
+        }
+        assert!(seal::<BitCrc>(false, &mut [0; HEAD_V4 + 3]).is_none());
+        assert!(seal::<BitCrc>(true, &mut [0; HEAD_V6 + 3]).is_none());
+    }
+
     #[test]
     fn a_flush_may_have_either() {
         let udp = [0xc1, 0x21, 0x12, 0xb7, 0x00, 0x2c, 0x00, 0x00];
@@ -224,10 +308,6 @@ mod tests {
             0xbc, 0x12, 0x27, 0xbc,
         ];
         let covered = &packet[..32];
-        assert_eq!(
-            of_packet::<BitCrc>(ip, &udp, covered),
-            Some([0xbc, 0x12, 0x27, 0xbc])
-        );
         assert!(check::<BitCrc>(ip, &udp, &packet));
         let plain = by_specification::<BitCrc>(ip, &udp, covered).map(Icrc::finish);
         packet[32..].copy_from_slice(&plain.unwrap_or_default());

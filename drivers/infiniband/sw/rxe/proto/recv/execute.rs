@@ -291,6 +291,7 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
             len: reth.len,
             first: psn,
             sent: 0,
+            again: false,
         })
     }
 
@@ -389,6 +390,7 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
                         len: reth.len,
                         first: psn,
                         sent: 0,
+                        again: true,
                     },
                 );
             }

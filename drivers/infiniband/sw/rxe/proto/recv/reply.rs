@@ -27,6 +27,8 @@ pub(super) enum Reply<R> {
         first: Psn,
         /// Packets that were sent.
         sent: u32,
+        /// The request was answered before.
+        again: bool,
     },
 }
 
@@ -153,6 +155,7 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
                     len,
                     first,
                     sent,
+                    again,
                 } => (
                     Run::new(
                         common,
@@ -163,7 +166,8 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
                         first.add(*sent),
                         false,
                         AckRequests::Never,
-                    ),
+                    )
+                    .map(|run| run.again(*again)),
                     from.as_mut(),
                     packets_of(*len, attrs.mtu.bytes()),
                     *sent,

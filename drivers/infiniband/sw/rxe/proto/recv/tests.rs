@@ -477,11 +477,18 @@ mod packet_by_packet {
         let mut side = started(&mut slots, Transport::Rc, 10);
         let va = u64::MAX - 3 * u64::from(MTU) + 1;
         give(&mut side, &mut env, 10, Body::Read(reth(va, 3 * MTU)), 0);
-        while env.sent.pop().is_some() {}
+        while let Some(sent) = env.sent.pop() {
+            assert!(!sent.again);
+        }
         let rest = reth(va + u64::from(MTU), 2 * MTU);
         give(&mut side, &mut env, 11, Body::Read(rest), 0);
-        assert_eq!(env.next_sent(), Some((Op::ReadResponseFirst, 11)));
-        assert_eq!(env.next_sent(), Some((Op::ReadResponseLast, 12)));
+        for part in [
+            (Op::ReadResponseFirst, 11, true),
+            (Op::ReadResponseLast, 12, true),
+        ] {
+            let sent = env.sent.pop().map(|sent| (sent.op, sent.psn, sent.again));
+            assert_eq!(sent, Some(part));
+        }
         env.opened = None;
         let wrong = [
             reth(va - 1, MTU),

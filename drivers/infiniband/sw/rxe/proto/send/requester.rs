@@ -182,6 +182,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
             return Step::Wait;
         }
         let (nxt, transport, qpn) = (self.nxt, self.transport, self.qpn);
+        let again = nxt != self.max;
         let Some(entry) = self.window.get_mut(self.cursor) else {
             return Step::Wait;
         };
@@ -194,7 +195,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
             entry.phase = Phase::Done(Status::Fatal);
             return Step::Did(0);
         };
-        let sent = match env.transmit(&run, &mut wqe.local) {
+        let sent = match env.transmit(&run.again(again), &mut wqe.local) {
             Ok(sent) => sent.clamp(1, run.packets()),
             Err(TxError::Full) => return Step::Blocked,
             Err(TxError::Local(status)) => {

@@ -386,6 +386,23 @@ mod packet_by_packet {
     }
 
     #[test]
+    fn what_is_sent_again_is_known_as_such() {
+        let (mut slots, mut env) = (slots(), TestEnv::new());
+        let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));
+        let next = |env: &mut TestEnv| env.sent.pop().map(|sent| (sent.psn, sent.again));
+        env.post(1, SEND, 2 * MTU);
+        run(&mut side, &mut env);
+        env.now += TIMEOUT;
+        side.timer(&mut env);
+        env.post(2, SEND, 1);
+        run(&mut side, &mut env);
+        for sent in [(0, false), (1, false), (0, true), (1, true), (2, false)] {
+            assert_eq!(next(&mut env), Some(sent));
+        }
+        assert_eq!(next(&mut env), None);
+    }
+
+    #[test]
     fn an_acknowledgement_past_a_read_shows_that_its_response_is_lost() {
         let (mut slots, mut env) = (slots(), TestEnv::new());
         let mut side = started(&mut slots, Transport::Rc, &send_attrs(0));

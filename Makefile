@@ -19,6 +19,7 @@ help:
 	@echo 'make uninstall  remove it from there again'
 	@echo 'make clean      remove what was built (not the caches)'
 	@echo ''
+	@echo 'scripts/overlay TREE [--remove] puts the project into a kernel tree of the series'
 	@echo 'scripts/vm -- COMMAND runs anything in the VM, see scripts/vm --help'
 	@echo 'CACHE_DIR (~/.cache/ib-core-rust) holds rootfs, kernel tree and image;'
 	@echo 'MIRROR=URL overrides the Debian mirror of the host'

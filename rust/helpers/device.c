@@ -102,3 +102,10 @@ __rust_helper bool rust_helper_cc_platform_has(enum cc_attr attr)
 	return cc_platform_has(attr);
 }
 #endif
+
+#ifndef CONFIG_ARCH_HAS_PMEM_API
+__rust_helper void rust_helper_arch_wb_cache_pmem(void *addr, size_t size)
+{
+	arch_wb_cache_pmem(addr, size);
+}
+#endif

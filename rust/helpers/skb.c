@@ -65,3 +65,10 @@ __rust_helper struct net *rust_helper_maybe_get_net(struct net *net)
 {
 	return maybe_get_net(net);
 }
+
+#ifndef CONFIG_TRACEPOINTS
+__rust_helper void rust_helper_consume_skb(struct sk_buff *skb)
+{
+	consume_skb(skb);
+}
+#endif

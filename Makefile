@@ -3,13 +3,14 @@
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup modules demo test test-all kunit check bench install uninstall clean
+.PHONY: help setup modules demo test test-all kunit coverage check bench install uninstall clean
 
 help:
 	@echo 'make demo       everything from nothing: RDMA traffic on the stock kernel in QEMU'
 	@echo 'make test       build-time checks, host tests and tests in the VM (half an hour)'
 	@echo 'make test-all   the same and the long suites (an hour and a half)'
 	@echo 'make kunit      KUnit suites on a kernel with KASAN, lockdep, kmemleak (builds it once)'
+	@echo 'make coverage   which suite calls which export (an hour), table in build/coverage'
 	@echo ''
 	@echo 'make setup      only the preparation: host packages, rootfs, kernel tree, VM'
 	@echo 'make modules    build for the distribution kernel (KDIR=TREE: for another 7.3 tree)'
@@ -41,6 +42,9 @@ test-all:
 
 kunit:
 	@scripts/kunit
+
+coverage:
+	@scripts/coverage
 
 check:
 	@scripts/check

@@ -32,7 +32,7 @@ def lists(*variables):
 class Kbuild(unittest.TestCase):
     def test_external_modules(self):
         found = lists("KBUILD_EXTMOD=x")
-        self.assertTrue({"ib_core.o", "rdma_rxe.o", "ib_fake.o"} <= found["obj-m"])
+        self.assertTrue({"ib_core.o", "rdma_rxe.o", "ib_fake.o", "call_counts.o"} <= found["obj-m"])
         self.assertNotIn("kunit_verbs.o", found["obj-m"])
         self.assertFalse(found["obj-y"])
         for module in ("ib_core-y", "rdma_rxe-y", "ib_fake-y"):

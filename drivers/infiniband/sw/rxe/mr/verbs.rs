@@ -75,6 +75,12 @@ impl Mr {
         })
     }
 
+    /// The key at creation.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub(super) fn key(&self) -> Key {
+        self.key
+    }
+
     fn in_domain(pd: &provider::Pd<Rxe>, mr: NewMr<'_>, open: OpenMr) -> Result<Self> {
         let table = &Shared::of(pd.device()).objects.memory.regions;
         let this = Self::new(table, pd.id(), open)?;

@@ -57,14 +57,24 @@ impl Gid {
         Gid([0xfe, 0x80, 0, 0, 0, 0, 0, 0, a, b, c, d, e, f, g, h])
     }
 
-    /// Reads a C union.
+    /// Reads a C union, wherever it is: drivers hand over addresses within the header of a packet.
     ///
     /// # Safety
     ///
-    /// `gid` is valid for reads.
+    /// `gid` is valid for reads, aligned or not.
     pub unsafe fn read(gid: *const bindings::ib_gid) -> Self {
         // SAFETY: By the contract; the layouts agree.
-        unsafe { gid.cast::<Self>().read() }
+        unsafe { gid.cast::<Self>().read_unaligned() }
+    }
+
+    /// Writes a C union, wherever it is.
+    ///
+    /// # Safety
+    ///
+    /// `gid` is valid for writes, aligned or not.
+    pub unsafe fn write(self, gid: *mut bindings::ib_gid) {
+        // SAFETY: By the contract; the layouts agree.
+        unsafe { gid.cast::<Self>().write_unaligned(self) }
     }
 
     /// The C union.

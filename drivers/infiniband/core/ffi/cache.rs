@@ -133,7 +133,7 @@ pub(crate) unsafe extern "C" fn rdma_query_gid(
         let port = unsafe { port(device, port_num) }.ok_or(EINVAL)?;
         let found = gids::query(&port, usize::try_from(index)?)?;
         // SAFETY: By the contract of the module.
-        unsafe { gid.write(*found.as_raw()) };
+        unsafe { found.write(gid) };
         Ok(0)
     })
 }

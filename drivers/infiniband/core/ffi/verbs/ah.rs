@@ -152,8 +152,8 @@ pub(crate) unsafe extern "C" fn ib_get_gids_from_rdma_hdr(
     let (source, destination) = net_type.gids(&unsafe { NetworkHeader::read(hdr) });
     // SAFETY: As above, and not null.
     unsafe {
-        sgid.write(*source.as_raw());
-        dgid.write(*destination.as_raw());
+        source.write(sgid);
+        destination.write(dgid);
     }
     0
 }

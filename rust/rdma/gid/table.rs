@@ -56,6 +56,9 @@ pub struct GidTable {
     hw: HwSlots,
     #[pin]
     gate: Mutex<Gate>,
+    /// Held from the question to the driver to the end of storing its answer.
+    #[pin]
+    refreshing: Mutex<()>,
 }
 
 // SAFETY: The slots are atomic, and entries may be used and released from any thread.
@@ -83,9 +86,17 @@ impl GidTable {
                 retention,
                 hw,
                 gate <- new_mutex!(Gate { closed: false }, "GidTable::gate"),
+                refreshing <- new_mutex!((), "GidTable::refreshing"),
             }),
             GFP_KERNEL,
         )
+    }
+
+    /// Has the port refreshed by one task at a time, as long as the result exists: an answer of the
+    /// driver that is older than another one is not stored after it. May sleep. Taken before
+    /// the lock of the table, and before RTNL, which drivers may take to answer.
+    pub fn begin_refresh(&self) -> MutexGuard<'_, ()> {
+        self.refreshing.lock()
     }
 
     /// Gives the table to a C structure.

@@ -75,8 +75,11 @@ fn query_pkeys(port: &Port<'_>, len: u16) -> Result<PkeyTable> {
     Ok(PkeyTable::new(pkeys))
 }
 
-/// Asks the driver and stores the answers, all or none but GIDs. May sleep and take RTNL.
+/// Asks the driver and stores the answers, all or none but GIDs. One task at a time, so that what
+/// is stored last is what was asked last. May sleep and take RTNL.
 pub(crate) fn refresh(port: &Port<'_>, what: Refresh) -> Result {
+    let table = port.gid_table();
+    let _turn = table.as_ref().map(|table| table.begin_refresh());
     let attr = port.query().inspect_err(|error| {
         dev_warn!(
             port.device().as_dev(),

@@ -318,3 +318,232 @@ impl<'a> DerefMut for Message<'a> {
         &mut self.0.writer
     }
 }
+
+#[kunit_tests(rust_rdma_netlink_msg)]
+mod tests {
+    use super::{
+        super::attr::{AttrIter, Raw, ReadKind, Text},
+        *,
+    };
+
+    const HEADER: Header = Header {
+        portid: 7,
+        seq: 9,
+        message_type: 0x1402,
+        flags: 2,
+    };
+
+    /// Bytes of the header of a message.
+    const HEAD: usize = size_of::<bindings::nlmsghdr>();
+
+    fn bytes(skb: &SkBuff) -> &[u8] {
+        let skb = skb.0.as_ptr();
+        // SAFETY: By the invariant, a linear buffer that is not changed meanwhile.
+        unsafe { core::slice::from_raw_parts((*skb).data, (*skb).len as usize) }
+    }
+
+    /// The attributes of the only message of a buffer.
+    fn attrs(skb: &SkBuff) -> Result<AttrIter<'_>> {
+        Nested::read(bytes(skb).get(HEAD..).ok_or(EINVAL)?).ok_or(EINVAL)
+    }
+
+    /// A payload of the next attribute, if it has the number.
+    fn next<'a>(iter: &mut AttrIter<'a>, number: u16) -> Result<&'a [u8]> {
+        match iter.next() {
+            Some((found, payload)) if found == number => Ok(payload),
+            _ => Err(ENOENT),
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read() -> Result {
+        let mut skb = SkBuff::new(Gfp::KERNEL)?;
+        let mut message = skb.message(HEADER)?;
+        message.put(Attr::<u8>::new(1), 0x8f)?;
+        message.put(Attr::<u16>::new(2), 0xfffe)?;
+        message.put(Attr::<u32>::new(3), 0xdead_beef)?;
+        message.put(Attr::<u64>::new(4), u64::MAX - 1)?;
+        message.put(Attr::<i32>::new(5), i32::MIN)?;
+        message.put(Attr::<i64>::new(6), -2)?;
+        message.put(Attr::<Text<0>>::new(7), c"")?;
+        message.put(Attr::<Text<0>>::new(8), c"four")?;
+        message.put(Attr::<Raw>::new(9), &[0, 1, 2])?;
+        message.put(Attr::<Raw>::new(10), &[])?;
+        message.put_some(Attr::<u32>::new(11), None)?;
+        message.put_some(Attr::<u32>::new(12), Some(12))?;
+        message.end();
+
+        let mut iter = attrs(&skb)?;
+        assert_eq!(u8::read(next(&mut iter, 1)?), Some(0x8f));
+        assert_eq!(u16::read(next(&mut iter, 2)?), Some(0xfffe));
+        assert_eq!(u32::read(next(&mut iter, 3)?), Some(0xdead_beef));
+        assert_eq!(u64::read(next(&mut iter, 4)?), Some(u64::MAX - 1));
+        assert_eq!(i32::read(next(&mut iter, 5)?), Some(i32::MIN));
+        assert_eq!(i64::read(next(&mut iter, 6)?), Some(-2));
+        assert!(Text::<0>::read(next(&mut iter, 7)?) == Some(c""));
+        assert!(Text::<0>::read(next(&mut iter, 8)?) == Some(c"four"));
+        assert_eq!(next(&mut iter, 9)?, [0, 1, 2]);
+        assert_eq!(next(&mut iter, 10)?.len(), 0);
+        assert_eq!(u32::read(next(&mut iter, 12)?), Some(12));
+        assert!(iter.next().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn header_and_padding() -> Result {
+        let mut skb = SkBuff::new(Gfp::KERNEL)?;
+        let mut message = skb.message(HEADER)?;
+        message.put(Attr::<u8>::new(1), 0xaa)?;
+        message.end();
+        let mut expected = KVec::new();
+        for word in [24u32, 0x0002_1402, 9, 7] {
+            expected.extend_from_slice(&word.to_le_bytes(), GFP_KERNEL)?;
+        }
+        expected.extend_from_slice(&[5, 0, 1, 0, 0xaa, 0, 0, 0], GFP_KERNEL)?;
+        assert_eq!(bytes(&skb), expected.as_slice());
+        Ok(())
+    }
+
+    #[test]
+    fn containers() -> Result {
+        let mut skb = SkBuff::new(Gfp::KERNEL)?;
+        let mut message = skb.message(HEADER)?;
+        let mut outer = message.nest(Attr::new(20))?;
+        outer.put(Attr::<u32>::new(1), 1)?;
+        let mut inner = outer.nest_unmarked(Attr::new(21))?;
+        inner.put(Attr::<Text<0>>::new(2), c"in")?;
+        inner.end()?;
+        // One that is given up leaves nothing, whatever was in it.
+        let mut given_up = outer.nest(Attr::new(22))?;
+        given_up.put(Attr::<u64>::new(3), 3)?;
+        given_up.nest(Attr::new(23))?.end()?;
+        drop(given_up);
+        outer.put(Attr::<u32>::new(4), 4)?;
+        outer.end()?;
+        message.nest(Attr::new(24))?.end()?;
+        message.end();
+
+        // The mark is seen in the bytes only.
+        let mark = |at: usize| bytes(&skb).get(HEAD + at + 3).copied();
+        assert_eq!(mark(0), Some(0x80));
+        assert_eq!(mark(12), Some(0));
+        let mut iter = attrs(&skb)?;
+        let mut outer = Nested::read(next(&mut iter, 20)?).ok_or(EINVAL)?;
+        assert_eq!(u32::read(next(&mut outer, 1)?), Some(1));
+        let mut inner = Nested::read(next(&mut outer, 21)?).ok_or(EINVAL)?;
+        assert!(Text::<0>::read(next(&mut inner, 2)?) == Some(c"in"));
+        assert!(inner.next().is_none());
+        assert_eq!(u32::read(next(&mut outer, 4)?), Some(4));
+        assert!(outer.next().is_none());
+        assert_eq!(next(&mut iter, 24)?.len(), 0);
+        assert!(iter.next().is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn a_message_that_is_given_up() -> Result {
+        let mut skb = SkBuff::new(Gfp::KERNEL)?;
+        let mut message = skb.message(HEADER)?;
+        message.put(Attr::<u32>::new(1), 1)?;
+        drop(message);
+        assert_eq!(bytes(&skb).len(), 0);
+        let message = skb.message(HEADER)?;
+        message.end();
+        assert_eq!(bytes(&skb).len(), HEAD);
+        Ok(())
+    }
+
+    #[test]
+    fn a_buffer_that_is_full() -> Result {
+        let mut skb = SkBuff::new(Gfp::KERNEL)?;
+        let mut message = skb.message(HEADER)?;
+        let too_long = KVVec::from_elem(0u8, 65532, GFP_KERNEL)?;
+        assert_eq!(
+            message.put(Attr::<Raw>::new(1), &too_long).err(),
+            Some(EMSGSIZE)
+        );
+        let mut count = 0u32;
+        while message.put(Attr::<u32>::new(2), count).is_ok() {
+            count += 1;
+        }
+        assert!(count > 300);
+        assert_eq!(message.put(Attr::<u64>::new(4), 0).err(), Some(EMSGSIZE));
+        message.end();
+        assert!(skb.message(HEADER).is_err());
+        let mut seen = 0;
+        for (number, payload) in attrs(&skb)? {
+            assert_eq!((number, u32::read(payload)), (2, Some(seen)));
+            seen += 1;
+        }
+        assert_eq!(seen, count);
+        Ok(())
+    }
+
+    fn random(state: &mut u32) -> u32 {
+        *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        *state >> 8
+    }
+
+    /// Writes attributes and containers of them, and notes numbers and values.
+    fn grow(
+        out: &mut AttrWriter<'_>,
+        state: &mut u32,
+        depth: u32,
+        notes: &mut KVec<(u16, u32)>,
+    ) -> Result {
+        for _ in 0..random(state) % 5 {
+            let number = (random(state) % 100) as u16;
+            if depth > 0 && random(state) % 3 == 0 {
+                notes.push((number, depth), GFP_KERNEL)?;
+                let mut nest = out.nest(Attr::new(u32::from(number) + 100))?;
+                grow(&mut nest, state, depth - 1, notes)?;
+                nest.end()?;
+            } else {
+                let value = random(state);
+                notes.push((number, value), GFP_KERNEL)?;
+                out.put(Attr::<u32>::new(number.into()), value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what [`grow`] has written; says whether it is what was noted.
+    fn same(iter: AttrIter<'_>, depth: u32, notes: &mut core::slice::Iter<'_, (u16, u32)>) -> bool {
+        for (number, payload) in iter {
+            let Some((noted, value)) = notes.next() else {
+                return false;
+            };
+            let fits = if number >= 100 {
+                number - 100 == *noted
+                    && depth == *value
+                    && depth > 0
+                    && Nested::read(payload).is_some_and(|inner| same(inner, depth - 1, notes))
+            } else {
+                number == *noted && u32::read(payload) == Some(*value)
+            };
+            if !fits {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[test]
+    fn random_trees() -> Result {
+        let mut state = 1;
+        let mut total = 0;
+        for _ in 0..200 {
+            let mut skb = SkBuff::new(Gfp::KERNEL)?;
+            let mut notes = KVec::new();
+            let mut message = skb.message(HEADER)?;
+            grow(&mut message, &mut state, 4, &mut notes)?;
+            message.end();
+            let mut left = notes.iter();
+            assert!(same(attrs(&skb)?, 4, &mut left));
+            assert!(left.next().is_none());
+            total += notes.len();
+        }
+        assert!(total > 400);
+        Ok(())
+    }
+}

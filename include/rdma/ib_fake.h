@@ -64,6 +64,8 @@ enum ib_fake_op {
 	IB_FAKE_DEREG_MR,
 	IB_FAKE_ALLOC_XRCD,
 	IB_FAKE_DEALLOC_XRCD,
+	IB_FAKE_GET_NETDEV,
+	IB_FAKE_DELLINK,
 	IB_FAKE_OPS
 };
 
@@ -136,7 +138,8 @@ int ib_fake_srq_event(struct ib_srq *srq, enum ib_event_type event);
 /*
  * Makes the @nth call of an operation from now fail with @error (a negative
  * errno): 1 is the next one, 0 all of them. An error of 0 ends that. For
- * operations without a result, nothing happens. Any context.
+ * operations without a result, nothing happens; get_netdev() finds nothing.
+ * Any context.
  */
 int ib_fake_fail(struct ib_device *device, enum ib_fake_op op, u32 nth, int error);
 

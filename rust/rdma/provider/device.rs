@@ -244,6 +244,9 @@ impl<D: Driver> NewDevice<D> {
         unsafe {
             bindings::ib_set_device_ops(raw.as_ptr(), ops.as_raw());
             (*raw.as_ptr()).driver_def = MARK.0.as_ptr();
+            if D::HAS_DELETE_LINK {
+                (*raw.as_ptr()).link_ops = driver::LinkOps::<D>::OPS;
+            }
         }
         // INVARIANT: Made just now.
         Ok(Self(raw, PhantomData))

@@ -9,13 +9,16 @@ use super::{
 };
 use crate::{
     gid::{Gid, GidAttr},
+    net::NetDevice,
     port::{LinkLayer, Pkey},
 };
+use core::ptr;
 use kernel::{
     bindings,
     error::from_result,
     ffi::{c_char, c_int, c_void},
     prelude::*,
+    sync::aref::ARef,
     ThisModule,
 };
 
@@ -137,6 +140,18 @@ pub trait Driver: Sized + Send + Sync + 'static {
     /// Reads all counters of a port. Called under the lock of the values. May sleep.
     fn read_port_stats(_device: &Device<Self>, _port: u32, _values: &mut StatValues<'_>) -> Result {
         Err(EOPNOTSUPP)
+    }
+
+    /// The network device of a port. A driver without this has those that it has told the core by
+    /// [`Device::set_netdev`]. Any context.
+    fn netdev(_device: &Device<Self>, _port: u32) -> Option<ARef<NetDevice>> {
+        None
+    }
+
+    /// An administrator deletes the device: takes down what is below it. If this fails, the device
+    /// stays, as it was. One call at a time, for all drivers. May sleep.
+    fn delete_link(_device: &Device<Self>) -> Result {
+        Ok(())
     }
 
     /// Makes a sub-device of a name, for an administrator: makes and registers it. Implemented
@@ -348,6 +363,46 @@ pub(super) unsafe extern "C" fn enable_driver<D: Driver>(
         D::enable(Device::from_raw(device))?;
         Ok(0)
     })
+}
+
+/// # Safety
+///
+/// Called by the core for the driver's device.
+pub(super) unsafe extern "C" fn get_netdev<D: Driver>(
+    device: *mut bindings::ib_device,
+    port: u32,
+) -> *mut bindings::net_device {
+    // SAFETY: By the contract of the operation.
+    D::netdev(unsafe { Device::from_raw(device) }, port).map_or(ptr::null_mut(), |netdev| {
+        ARef::into_raw(netdev).as_ptr().cast()
+    })
+}
+
+/// # Safety
+///
+/// Called by the core for the driver's device, which is registered.
+unsafe extern "C" fn dellink<D: Driver>(device: *mut bindings::ib_device) -> c_int {
+    // SAFETY: By the contract of the operation.
+    from_result(|| unsafe {
+        D::delete_link(Device::from_raw(device))?;
+        Ok(0)
+    })
+}
+
+/// What the core calls when an administrator deletes a device of `D`. This is not the type that
+/// makes devices, see [`LinkRegistration`](super::LinkRegistration).
+pub(super) struct LinkOps<D: Driver>(core::marker::PhantomData<D>);
+
+impl<D: Driver> LinkOps<D> {
+    pub(super) const OPS: &'static bindings::rdma_link_ops = &bindings::rdma_link_ops {
+        list: bindings::list_head {
+            next: ptr::null_mut(),
+            prev: ptr::null_mut(),
+        },
+        type_: ptr::null(),
+        newlink: None,
+        dellink: Some(dellink::<D>),
+    };
 }
 
 /// # Safety

@@ -51,6 +51,7 @@ impl<D: Driver> OpTable<D> {
             D::HAS_MODIFY_PORT => driver::modify_port,
             D::HAS_FIRMWARE_VERSION => driver::get_dev_fw_str,
             D::HAS_ENABLE => driver::enable_driver,
+            D::HAS_NETDEV => driver::get_netdev,
             true => driver::dealloc_driver,
             D::HAS_PROCESS_MAD => mad::process_mad,
             D::HAS_READ_PORT_STATS => stats::alloc_hw_port_stats,
@@ -230,6 +231,8 @@ optional! {
     QueryPkey: query_pkey;
     /// [`Driver::add_gid`] and [`Driver::del_gid`].
     RoceGids: add_gid, del_gid;
+    /// [`Driver::netdev`].
+    Netdev: get_netdev;
     /// [`Driver::link_layer`].
     LinkLayer: get_link_layer;
     /// [`Driver::firmware_version`].

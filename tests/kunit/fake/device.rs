@@ -10,7 +10,7 @@ use super::{
     objects::{FakeAh, FakePd, FakeXrcd},
     ops::{Op, COUNT},
     qp::FakeQp,
-    script::Script,
+    script::{Failure, Script},
     srq::FakeSrq,
 };
 use kernel::{
@@ -18,6 +18,7 @@ use kernel::{
     prelude::*,
     str::CString,
     sync::{
+        aref::ARef,
         atomic::{Atomic, Relaxed},
         new_mutex, new_spinlock_irq, Arc, Mutex, SpinLockIrq,
     },
@@ -90,6 +91,7 @@ pub(crate) struct PortState {
     pub(crate) gids: KVec<Gid>,
     pub(crate) pkeys: KVec<u16>,
     pub(crate) responder: Option<Hook>,
+    netdev: Option<ARef<NetDevice>>,
 }
 
 /// The part of a device that outlives its registration as long as something uses it.
@@ -240,6 +242,7 @@ impl PortState {
             gids,
             pkeys,
             responder: None,
+            netdev: None,
         })
     }
 }
@@ -257,11 +260,12 @@ pub(crate) fn register(
     netdev: Option<&NetDevice>,
 ) -> Result<Registration<Fake>> {
     let (device, state) = make(net, config)?;
-    if netdev.is_some() {
-        device.set_netdev(1, netdev)?;
+    if let Some(netdev) = netdev {
+        device.set_netdev(1, Some(netdev))?;
         state.with_port(1, |port| {
             port.attr.state = bindings::ib_port_state_IB_PORT_ACTIVE;
             port.attr.phys_state = PhysState::LinkUp;
+            port.netdev = Some(netdev.into());
             Ok(())
         })?;
     }
@@ -269,15 +273,26 @@ pub(crate) fn register(
 }
 
 fn make(net: &Net, config: Config) -> Result<(NewDevice<Fake>, Arc<State>)> {
+    let mut config = config;
+    if config.protocol == Protocol::Iwarp {
+        // There are no partitions.
+        config.pkeys = 0;
+    }
     let state = State::new(config)?;
+    state.script.fail_as(&fabric::template());
     if let Some((op, error)) = config.fail {
-        state.script.fail(op, 0, Some(error));
+        state.script.fail(op, Some(Failure::Always(error)));
     }
     let mut ops = OpTable::<Fake>::new();
     for (bit, op) in WITHOUT {
         if config.without & bit != 0 {
             ops = ops.without(op);
         }
+    }
+    match config.protocol {
+        Protocol::InfiniBand => ops = ops.without(TableOp::Netdev),
+        Protocol::Roce => {}
+        Protocol::Iwarp => ops = ops.without(TableOp::QueryPkey),
     }
     let fake = Fake {
         state: state.clone(),
@@ -315,6 +330,10 @@ const WITHOUT: [(u32, TableOp); 13] = [
 impl Drop for Fake {
     fn drop(&mut self) {
         fabric::remove_device(&self.state);
+        for port in 1..=self.state.config.ports {
+            let netdev = self.state.with_port(port, |port| Ok(port.netdev.take()));
+            drop(netdev);
+        }
         // Nothing that was posted on the device is on its way any more.
         super::engine::flush();
     }
@@ -490,6 +509,17 @@ impl Driver for Fake {
             .script
             .enter(Op::ENABLE_DRIVER, [0; 3])
             .inspect_err(|_| fabric::remove_device(&device.state))
+    }
+
+    fn netdev(device: &Device<Self>, port: u32) -> Option<ARef<NetDevice>> {
+        let state = &device.state;
+        let args = [port.into(), 0, 0];
+        state.script.enter(Op::GET_NETDEV, args).ok()?;
+        state.with_port(port, |port| Ok(port.netdev.clone())).ok()?
+    }
+
+    fn delete_link(device: &Device<Self>) -> Result {
+        device.state.script.enter(Op::DELLINK, [0; 3])
     }
 
     fn process_mad(

@@ -4,7 +4,9 @@
 
 use super::{
     device::{Fake, PortState, State},
+    ops::{Op, COUNT},
     qp::Pair,
+    script::{Failure, Failures},
 };
 use kernel::{
     prelude::*,
@@ -13,7 +15,12 @@ use kernel::{
         global_lock, Arc,
     },
 };
-use rdma::{ah::AhAttr, gid::Gid, provider::Registration};
+use rdma::{
+    ah::AhAttr,
+    device::Device,
+    gid::Gid,
+    provider::{DeviceRef, Registration},
+};
 
 static NEXT_ID: Atomic<u32> = Atomic::new(1);
 static NEXT_LID: Atomic<u32> = Atomic::new(0x10);
@@ -81,6 +88,8 @@ struct Tables {
     waiting: KVVec<Arc<Pair>>,
     /// Devices that end with the module, if nobody ends them before.
     kept: KVec<Registration<Fake>>,
+    /// What is to fail on devices that are yet to be made.
+    template: Failures,
 }
 
 global_lock! {
@@ -90,6 +99,7 @@ global_lock! {
         pairs: KVVec::new(),
         waiting: KVVec::new(),
         kept: KVec::new(),
+        template: [None; COUNT],
     };
 }
 
@@ -130,8 +140,29 @@ pub(crate) fn drop_kept() {
     drop(kept);
 }
 
+/// What is to fail on the devices that are made from now on.
+pub(crate) fn template() -> Failures {
+    TABLES.lock().template
+}
+
+/// Changes that.
+pub(crate) fn set_template(op: Op, failure: Option<Failure>) {
+    if let Some(slot) = TABLES.lock().template.get_mut(op.index()) {
+        *slot = failure;
+    }
+}
+
+/// The devices that were kept and are registered still. Sub-devices are not among them.
+pub(crate) fn kept() -> Result<KVec<DeviceRef<Fake>>> {
+    let mut found = KVec::new();
+    for device in TABLES.lock().kept.iter().filter_map(Registration::get) {
+        found.push(device, GFP_KERNEL)?;
+    }
+    Ok(found)
+}
+
 /// Takes a device that a test made, to end it; `None` if it is none of those.
-pub(crate) fn unkeep(device: &rdma::device::Device) -> Option<Registration<Fake>> {
+pub(crate) fn unkeep(device: &Device) -> Option<Registration<Fake>> {
     let mut tables = TABLES.lock();
     let at = tables
         .kept

@@ -7,6 +7,7 @@ use super::{
     engine, fabric,
     mad::{self, Hook},
     ops::Op,
+    script::Failure,
 };
 use kernel::{
     bindings,
@@ -316,8 +317,8 @@ pub(crate) unsafe extern "C" fn ib_fake_fail(
     // SAFETY: By the contract of this function.
     from_result(|| unsafe {
         let op = Op::from_raw(op).ok_or(EINVAL)?;
-        let error = (error != 0).then(|| Error::from_errno(error));
-        state(device)?.script.fail(op, nth, error);
+        let failure = (error != 0).then(|| Failure::new(nth, Error::from_errno(error)));
+        state(device)?.script.fail(op, failure);
         Ok(0)
     })
 }

@@ -6,6 +6,7 @@
 
 extern crate kernel_facade as kernel;
 
+mod control;
 mod cq;
 mod device;
 mod engine;

@@ -3,11 +3,12 @@
 //! The module: devices that are there from the start, and `rdma link add ... type fake`.
 
 use super::{
+    control::{self, Control},
     device::{self, Config, Fake, Protocol},
     engine::Engine,
     fabric,
 };
-use kernel::{bindings, prelude::*};
+use kernel::{bindings, debugfs::Scope, prelude::*};
 use rdma::{
     net::NetDevice,
     netns::Net,
@@ -39,6 +40,8 @@ impl LinkType for FakeLink {
 pub(crate) struct FakeModule {
     #[pin]
     link: LinkRegistration<FakeLink>,
+    #[pin]
+    control: Scope<Control>,
     devices: Devices,
     engine: Engine,
 }
@@ -62,6 +65,7 @@ impl kernel::InPlaceModule for FakeModule {
             make_devices()?;
             Ok::<_, Error>(try_pin_init!(Self {
                 link <- LinkRegistration::new(),
+                control <- control::files(),
                 devices,
                 engine,
             }? Error))

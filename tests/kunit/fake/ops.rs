@@ -23,12 +23,25 @@ impl Op {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// All operations.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        (0..COUNT as u32).map(Self)
+    }
 }
 
 macro_rules! ops {
     ($($name:ident = $raw:ident,)*) => {
         impl Op {
             $(pub(crate) const $name: Self = Self(bindings::$raw);)*
+
+            /// What it is called in files; capitals do not matter.
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                    _ => "",
+                }
+            }
         }
     };
 }
@@ -78,4 +91,6 @@ ops! {
     DEREG_MR = ib_fake_op_IB_FAKE_DEREG_MR,
     ALLOC_XRCD = ib_fake_op_IB_FAKE_ALLOC_XRCD,
     DEALLOC_XRCD = ib_fake_op_IB_FAKE_DEALLOC_XRCD,
+    GET_NETDEV = ib_fake_op_IB_FAKE_GET_NETDEV,
+    DELLINK = ib_fake_op_IB_FAKE_DELLINK,
 }

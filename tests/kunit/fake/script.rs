@@ -17,15 +17,36 @@ const KEPT: u32 = 1024;
 
 /// Which call of an operation is to fail.
 #[derive(Clone, Copy)]
-enum Failure {
+pub(crate) enum Failure {
     /// All of them.
     Always(Error),
     /// The one after so many others.
     After(u32, Error),
 }
 
+impl Failure {
+    /// The `nth` call from now, 1 is the next one; all of them for 0.
+    pub(crate) fn new(nth: u32, error: Error) -> Self {
+        match nth {
+            0 => Self::Always(error),
+            n => Self::After(n - 1, error),
+        }
+    }
+
+    /// As given to [`Self::new`].
+    pub(crate) fn parts(self) -> (u32, Error) {
+        match self {
+            Self::Always(e) => (0, e),
+            Self::After(n, e) => (n + 1, e),
+        }
+    }
+}
+
+/// What is to fail, by the number of the operation.
+pub(crate) type Failures = [Option<Failure>; COUNT];
+
 struct Inner {
-    failures: [Option<Failure>; COUNT],
+    failures: Failures,
     counts: [u32; COUNT],
     calls: Ring<bindings::ib_fake_call>,
 }
@@ -86,12 +107,18 @@ impl Script {
         let _ = self.enter(op, args);
     }
 
+    /// Sets what is to fail, for all operations.
+    pub(crate) fn fail_as(&self, failures: &Failures) {
+        self.inner.lock().failures = *failures;
+    }
+
+    /// What is to fail from now on.
+    pub(crate) fn failure(&self, op: Op) -> Option<Failure> {
+        *self.inner.lock().failures.get(op.index())?
+    }
+
     /// Sets which call is to fail; nothing ends that.
-    pub(crate) fn fail(&self, op: Op, nth: u32, error: Option<Error>) {
-        let failure = error.map(|e| match nth {
-            0 => Failure::Always(e),
-            n => Failure::After(n - 1, e),
-        });
+    pub(crate) fn fail(&self, op: Op, failure: Option<Failure>) {
         if let Some(slot) = self.inner.lock().failures.get_mut(op.index()) {
             *slot = failure;
         }

@@ -16,7 +16,7 @@ CASES="nobody question answers nothing_usable failures strangers timeouts cancel
 for c in $CASES; do
 	modprobe sa_probe || { result FAIL "$c" "no module"; continue; }
 	to=$G/$c.txt
-	case $c in short_path | device_gone) to=$LOG/${c}_told.txt ;; esac
+	case $c in timeouts | short_path | device_gone) to=$LOG/${c}_told.txt ;; esac
 	t "$c" -T 200 "python3 $H/resolver.py $c > $to"
 	modprobe -r sa_probe || result FAIL "$c-unload"
 done

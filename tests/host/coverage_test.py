@@ -1,18 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0
 """scripts/coverage: files of counts, who calls what, the figure in the README."""
-import importlib.machinery
-import importlib.util
 import os
+import sys
 import unittest
 
-SCRIPTS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../scripts")
-
-
-def load(name):
-    loader = importlib.machinery.SourceFileLoader(name, f"{SCRIPTS}/{name}")
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
-    loader.exec_module(module)
-    return module
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from run_tests_test import script
 
 
 class FakeElf:
@@ -27,7 +20,7 @@ class FakeElf:
 
 class Coverage(unittest.TestCase):
     def setUp(self):
-        self.coverage = load("coverage")
+        self.coverage = script("coverage")
 
     def test_functions_and_data(self):
         self.assertEqual(self.coverage.functions(FakeElf()), (["ib_a", "ib_b"], ["ib_data"]))

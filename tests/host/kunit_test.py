@@ -1,21 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """scripts/kunit: joining results, counting cases, judging the controls."""
-import importlib.machinery
-import importlib.util
 import os
+import sys
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from run_tests_test import script
 import ktapcat
-
-SCRIPTS = os.path.join(os.path.dirname(os.path.realpath(__file__)), "../../scripts")
-
-
-def load(name):
-    loader = importlib.machinery.SourceFileLoader(name, f"{SCRIPTS}/{name}")
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
-    loader.exec_module(module)
-    return module
-
 
 ONE = """KTAP version 1
 1..1
@@ -50,12 +41,12 @@ class Join(unittest.TestCase):
 
 class Count(unittest.TestCase):
     def test_cases(self):
-        self.assertEqual(load("kunit").count([ONE, TWO]), {"pass": 2, "fail": 1, "skip": 1})
+        self.assertEqual(script("kunit").count([ONE, TWO]), {"pass": 2, "fail": 1, "skip": 1})
 
 
 class Controls(unittest.TestCase):
     def setUp(self):
-        self.kunit = load("kunit")
+        self.kunit = script("kunit")
 
     def log(self, name, line):
         return f"[ 1.0] control: begin {name}\n[ 1.0] {line}\n[ 1.0] control: end {name}\n"

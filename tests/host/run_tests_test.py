@@ -1,23 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """The judgement and the parsers of scripts/run-tests."""
-import importlib.machinery
-import importlib.util
 import os
 import sys
 import unittest
 
 sys.dont_write_bytecode = True
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
-
-
-def script(name):
-    """A script without .py, as a module."""
-    path = os.path.join(TOP, "scripts", name)
-    loader = importlib.machinery.SourceFileLoader(name.replace("-", "_") + "_under_test", path)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
-    loader.exec_module(module)
-    return module
-
+sys.path.insert(0, f"{TOP}/scripts")
+from lib import script
 
 rt = script("run-tests")
 

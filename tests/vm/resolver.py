@@ -80,6 +80,13 @@ def show(told, *keys):
     print(" ".join(f"{k} {told[k]}" for k in keys or ("status", "paths", "dlid", "flags", "administered")))
 
 
+def ended(q, least, most):
+    """Shows what a query was told, which it was after more and less milliseconds than these."""
+    told = q.told()
+    show(told)
+    assert least < int(told["ms"]) < most, told
+
+
 def answered(payload, flags=0, keys=(), **kw):
     q = Asked(**kw)
     seq, _, _ = r.question()
@@ -140,16 +147,12 @@ def strangers():
 def timeouts():
     q = Asked()
     r.question()
-    told = q.told()
-    show(told)
-    assert 1900 < int(told["ms"]) < 50000, told
+    ended(q, 1900, 50000)
     # Too short: a tenth of a second is the least.
     r.send(OP_TIMEOUT, 1, nl.attr(TIMEOUT, 1), flags=nl.REQUEST)
     q = Asked()
     r.question()
-    told = q.told()
-    show(told)
-    assert 90 < int(told["ms"]) < 1900, told
+    ended(q, 90, 1900)
     for bad in nl.attr(TIMEOUT, b"\1"), b"", b"\xff" * 7, nl.attr(TIMEOUT, 5000)[:6]:
         r.send(OP_TIMEOUT, 1, bad, flags=nl.REQUEST)
     r.send(OP_TIMEOUT, 1, nl.attr(TIMEOUT, 5000))
@@ -162,17 +165,13 @@ def timeouts():
     q = Asked()
     r.question()
     r.send(OP_TIMEOUT, 1, nl.attr(TIMEOUT, 200), flags=nl.REQUEST)
-    told = q.told()
-    show(told)
-    assert int(told["ms"]) < 50000, told
+    ended(q, -1, 50000)
 
 
 def cancelled():
     q = Asked(cancel=200)
     seq, _, _ = r.question()
-    told = q.told()
-    show(told)
-    assert int(told["ms"]) < 50000, told
+    ended(q, -1, 50000)
     # Too late.
     r.send(OP_RESOLVE, seq, path())
     answered(path())
@@ -181,9 +180,7 @@ def cancelled():
 def device_gone():
     q = Asked(destroy=200)
     seq, _, _ = r.question()
-    told = q.told()
-    show(told)
-    assert int(told["ms"]) < 50000, told
+    ended(q, -1, 50000)
     r.send(OP_RESOLVE, seq, path())
 
 

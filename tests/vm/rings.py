@@ -30,20 +30,14 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
+from endpoint import gid_index
+
 DEV = "rxe0"
 HEAD, PRODUCER, CONSUMER = 384, 128, 256
 POST_SEND = 28
 RIGHTS = (e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE
           | e.IBV_ACCESS_REMOTE_ATOMIC)
 ODD = (0, 1, 2, 31, 32, 33, 0x7F, 0x80, 0xFF, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFF8, 0xFFFFFFFF)
-
-
-def gid_index():
-    for i in range(16):
-        with open(f"/sys/class/infiniband/{DEV}/ports/1/gids/{i}") as f:
-            if "ffff:0a09" in f.read():
-                return i
-    raise SystemExit("no GID of 10.9.0.1")
 
 
 class Side:
@@ -56,7 +50,7 @@ class Side:
         init = QPInitAttr(qp_type=kind, scq=self.cq, rcq=self.cq, srq=srq, cap=cap, sq_sig_all=1)
         self.kind = kind
         self.qp = QP(pd, init, QPAttr(port_num=1))
-        self.index = gid_index()
+        self.index = gid_index(DEV, "ffff:0a09")
         self.gid = ctx.query_gid(1, self.index)
 
     def connect(self):

@@ -25,6 +25,8 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
+from endpoint import gid_index
+
 DEV = "rxe0"
 LOCAL, WRITE, READ, ATOMIC = (e.IBV_ACCESS_LOCAL_WRITE, e.IBV_ACCESS_REMOTE_WRITE,
                               e.IBV_ACCESS_REMOTE_READ, e.IBV_ACCESS_REMOTE_ATOMIC)
@@ -34,14 +36,6 @@ PAGE, PRIVATE = 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 REREG_MR, TRANS, DOMAIN, RIGHTS = 11, 1, 2, 4
 IOCTL = 3 << 30 | 24 << 16 | 0x1B << 8 | 1
 OBJECT_MR, MR_DESTROY, REG_DMABUF_MR = 7, 1, 4
-
-
-def gid_index():
-    for i in range(16):
-        with open(f"/sys/class/infiniband/{DEV}/ports/1/gids/{i}") as f:
-            if "ffff:0a09" in f.read():
-                return i
-    raise SystemExit("no GID of 10.9.0.1")
 
 
 def check(what, got, want):
@@ -73,7 +67,7 @@ class Loop:
         self.connect()
 
     def connect(self):
-        index = gid_index()
+        index = gid_index(DEV, "ffff:0a09")
         gid = self.ctx.query_gid(1, index)
         for qp in (self.qp, self.peer):
             qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)

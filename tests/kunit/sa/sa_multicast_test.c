@@ -286,7 +286,6 @@ static void leaving_is_repeated(struct kunit *test)
 /* Memberships that are given up while the administration is asked. */
 static void impatient(struct kunit *test)
 {
-	struct sa_fake *sa = test->priv;
 	struct mc_user *users = kunit_kcalloc(test, 40, sizeof(*users), GFP_KERNEL);
 	int i;
 

@@ -40,6 +40,18 @@ mod tests {
             let lid = to.device.port(1)?.lid;
             self.qp.connect(lid, to.qp.number(), rnr_retry)
         }
+
+        /// Status and opcode of the first completion after a request was carried out.
+        fn done(&self, wr: &ib_send_wr) -> Result<Option<(u32, u32)>> {
+            self.qp.send(wr)?;
+            flush();
+            Ok(ended(self.cq.poll()))
+        }
+
+        /// The status alone: the opcode of a failure says nothing.
+        fn status(&self, wr: &ib_send_wr) -> Result<Option<u32>> {
+            Ok(self.done(wr)?.map(|(status, _)| status))
+        }
     }
 
     fn pair(access: u32) -> Result<(End, End)> {
@@ -72,9 +84,10 @@ mod tests {
         let (a, b) = pair(ALL)?;
         let (from, to) = (Buffer::new(0x5a, 100)?, Buffer::new(0, 100)?);
         b.qp.recv(9, &mut to.sge(&b.pd))?;
-        a.qp.send(&send(ib_wr_opcode_IB_WR_SEND, &mut from.sge(&a.pd)))?;
-        flush();
-        assert_eq!(ended(a.cq.poll()), Some((OK, ib_wc_opcode_IB_WC_SEND)));
+        assert_eq!(
+            a.done(&send(ib_wr_opcode_IB_WR_SEND, &mut from.sge(&a.pd)))?,
+            Some((OK, ib_wc_opcode_IB_WC_SEND))
+        );
         let wc = b.cq.poll().ok_or(ENOENT)?;
         assert_eq!((wc.status, wc.opcode), (OK, ib_wc_opcode_IB_WC_RECV));
         assert_eq!(wc.byte_len, 100);
@@ -106,10 +119,10 @@ mod tests {
         let (a, b) = pair(ALL)?;
         let (from, to) = (Buffer::new(1, 16)?, Buffer::new(0, 8)?);
         b.qp.recv(1, &mut to.sge(&b.pd))?;
-        a.qp.send(&send(ib_wr_opcode_IB_WR_SEND, &mut from.sge(&a.pd)))?;
-        flush();
-        let got = a.cq.poll().map(|wc| wc.status);
-        assert_eq!(got, Some(ib_wc_status_IB_WC_REM_INV_REQ_ERR));
+        assert_eq!(
+            a.status(&send(ib_wr_opcode_IB_WR_SEND, &mut from.sge(&a.pd)))?,
+            Some(ib_wc_status_IB_WC_REM_INV_REQ_ERR)
+        );
         let got = b.cq.poll().map(|wc| wc.status);
         assert_eq!(got, Some(ib_wc_status_IB_WC_LOC_LEN_ERR));
         assert!(to.is_all(0));
@@ -122,10 +135,10 @@ mod tests {
     fn no_receive_request() -> Result {
         let (a, _b) = pair(ALL)?;
         let from = Buffer::new(1, 8)?;
-        a.qp.send(&send(ib_wr_opcode_IB_WR_SEND, &mut from.sge(&a.pd)))?;
-        flush();
-        let got = a.cq.poll().map(|wc| wc.status);
-        assert_eq!(got, Some(ib_wc_status_IB_WC_RNR_RETRY_EXC_ERR));
+        assert_eq!(
+            a.status(&send(ib_wr_opcode_IB_WR_SEND, &mut from.sge(&a.pd)))?,
+            Some(ib_wc_status_IB_WC_RNR_RETRY_EXC_ERR)
+        );
         Ok(())
     }
 
@@ -155,10 +168,7 @@ mod tests {
         let rkey = b.pd.local_key();
         let mut sge = local.sge(&a.pd);
         let wr = rdma(ib_wr_opcode_IB_WR_RDMA_WRITE, &mut sge, remote.addr(), rkey);
-        a.qp.send(&wr.wr)?;
-        flush();
-        let got = a.cq.poll().map(|wc| wc.status);
-        assert_eq!(got, Some(ib_wc_status_IB_WC_REM_ACCESS_ERR));
+        assert_eq!(a.status(&wr.wr)?, Some(ib_wc_status_IB_WC_REM_ACCESS_ERR));
         assert!(remote.is_all(0));
         Ok(())
     }
@@ -185,9 +195,7 @@ mod tests {
         wr.mr = mr.raw();
         wr.key = key;
         wr.access = access as c_int;
-        end.qp.send(&wr.wr)?;
-        flush();
-        match ended(end.cq.poll()) {
+        match end.done(&wr.wr)? {
             Some((OK, opcode)) if opcode == ib_wc_opcode_IB_WC_REG_MR => Ok((mr, key)),
             _ => Err(EIO),
         }
@@ -197,33 +205,23 @@ mod tests {
     fn registered_memory() -> Result {
         let (a, b) = pair(ALL)?;
         let (local, remote) = (Buffer::new(0xbb, 32)?, Buffer::new(0, 32)?);
-        let (_mr, key) = register(&b, &remote, 32, ALL)?;
-        // SAFETY: The region is live.
-        let base = unsafe { (*_mr.raw()).iova };
+        let (mr, key) = register(&b, &remote, 32, ALL)?;
+        let base = mr.iova();
         let mut sge = local.sge(&a.pd);
         let wr = rdma(ib_wr_opcode_IB_WR_RDMA_WRITE, &mut sge, base, key);
-        a.qp.send(&wr.wr)?;
-        flush();
-        let got = ended(a.cq.poll());
-        assert_eq!(got, Some((OK, ib_wc_opcode_IB_WC_RDMA_WRITE)));
+        assert_eq!(a.done(&wr.wr)?, Some((OK, ib_wc_opcode_IB_WC_RDMA_WRITE)));
         assert!(remote.is_all(0xbb));
 
         let back = Buffer::new(0, 32)?;
         let mut sge = back.sge(&a.pd);
         let wr = rdma(ib_wr_opcode_IB_WR_RDMA_READ, &mut sge, base, key);
-        a.qp.send(&wr.wr)?;
-        flush();
-        let got = ended(a.cq.poll());
-        assert_eq!(got, Some((OK, ib_wc_opcode_IB_WC_RDMA_READ)));
+        assert_eq!(a.done(&wr.wr)?, Some((OK, ib_wc_opcode_IB_WC_RDMA_READ)));
         assert!(back.is_all(0xbb));
 
         // One byte beyond the end.
         let mut sge = local.sge(&a.pd);
         let wr = rdma(ib_wr_opcode_IB_WR_RDMA_WRITE, &mut sge, base + 1, key);
-        a.qp.send(&wr.wr)?;
-        flush();
-        let got = a.cq.poll().map(|wc| wc.status);
-        assert_eq!(got, Some(ib_wc_status_IB_WC_REM_ACCESS_ERR));
+        assert_eq!(a.status(&wr.wr)?, Some(ib_wc_status_IB_WC_REM_ACCESS_ERR));
         Ok(())
     }
 
@@ -232,14 +230,10 @@ mod tests {
         let (a, b) = pair(ALL)?;
         let (local, remote) = (Buffer::new(1, 8)?, Buffer::new(0, 8)?);
         let (mr, key) = register(&b, &remote, 8, ib_access_flags_IB_ACCESS_REMOTE_READ)?;
-        // SAFETY: The region is live.
-        let base = unsafe { (*mr.raw()).iova };
+        let base = mr.iova();
         let mut sge = local.sge(&a.pd);
         let wr = rdma(ib_wr_opcode_IB_WR_RDMA_WRITE, &mut sge, base, key);
-        a.qp.send(&wr.wr)?;
-        flush();
-        let got = a.cq.poll().map(|wc| wc.status);
-        assert_eq!(got, Some(ib_wc_status_IB_WC_REM_ACCESS_ERR));
+        assert_eq!(a.status(&wr.wr)?, Some(ib_wc_status_IB_WC_REM_ACCESS_ERR));
         assert!(remote.is_all(0));
         Ok(())
     }
@@ -252,18 +246,11 @@ mod tests {
         let mut wr: ib_send_wr = pin_init::zeroed();
         wr.opcode = ib_wr_opcode_IB_WR_LOCAL_INV;
         wr.ex.invalidate_rkey = key;
-        b.qp.send(&wr)?;
-        flush();
-        let got = ended(b.cq.poll());
-        assert_eq!(got, Some((OK, ib_wc_opcode_IB_WC_LOCAL_INV)));
-        // SAFETY: The region is live.
-        let base = unsafe { (*mr.raw()).iova };
+        assert_eq!(b.done(&wr)?, Some((OK, ib_wc_opcode_IB_WC_LOCAL_INV)));
+        let base = mr.iova();
         let mut sge = local.sge(&a.pd);
         let wr = rdma(ib_wr_opcode_IB_WR_RDMA_WRITE, &mut sge, base, key);
-        a.qp.send(&wr.wr)?;
-        flush();
-        let got = a.cq.poll().map(|wc| wc.status);
-        assert_eq!(got, Some(ib_wc_status_IB_WC_REM_ACCESS_ERR));
+        assert_eq!(a.status(&wr.wr)?, Some(ib_wc_status_IB_WC_REM_ACCESS_ERR));
         Ok(())
     }
 
@@ -272,8 +259,7 @@ mod tests {
         let (a, b) = pair(ALL)?;
         let (old, word) = (Buffer::new(0, 8)?, Buffer::new(0, 8)?);
         let (mr, key) = register(&b, &word, 8, ALL)?;
-        // SAFETY: The region is live.
-        let base = unsafe { (*mr.raw()).iova };
+        let base = mr.iova();
         let mut sge = old.sge(&a.pd);
         let mut wr: ib_atomic_wr = pin_init::zeroed();
         wr.wr = send(ib_wr_opcode_IB_WR_ATOMIC_FETCH_AND_ADD, &mut sge);
@@ -303,10 +289,10 @@ mod tests {
         let other = Pd::new(&a.device)?;
         let from = Buffer::new(1, 8)?;
         // The key of another domain.
-        a.qp.send(&send(ib_wr_opcode_IB_WR_SEND, &mut from.sge(&other)))?;
-        flush();
-        let got = a.cq.poll().map(|wc| wc.status);
-        assert_eq!(got, Some(ib_wc_status_IB_WC_LOC_PROT_ERR));
+        assert_eq!(
+            a.status(&send(ib_wr_opcode_IB_WR_SEND, &mut from.sge(&other)))?,
+            Some(ib_wc_status_IB_WC_LOC_PROT_ERR)
+        );
         Ok(())
     }
 
@@ -341,10 +327,10 @@ mod tests {
         b.device.set_port(1, &attr)?;
         let (from, to) = (Buffer::new(1, 8)?, Buffer::new(0, 8)?);
         b.qp.recv(1, &mut to.sge(&b.pd))?;
-        a.qp.send(&send(ib_wr_opcode_IB_WR_SEND, &mut from.sge(&a.pd)))?;
-        flush();
-        let got = a.cq.poll().map(|wc| wc.status);
-        assert_eq!(got, Some(ib_wc_status_IB_WC_RETRY_EXC_ERR));
+        assert_eq!(
+            a.status(&send(ib_wr_opcode_IB_WR_SEND, &mut from.sge(&a.pd)))?,
+            Some(ib_wc_status_IB_WC_RETRY_EXC_ERR)
+        );
         Ok(())
     }
 

@@ -503,6 +503,12 @@ impl Mr {
         };
         Ok(Self(from_err_ptr(mr)?))
     }
+
+    /// The address of its first byte for peers.
+    pub(crate) fn iova(&self) -> u64 {
+        // SAFETY: The region is live.
+        unsafe { (*self.0).iova }
+    }
 }
 
 impl Ah {

@@ -300,14 +300,12 @@ impl QpCore {
             let skb = match made {
                 Ok(skb) => skb,
                 Err(NoPacket::Payload(status)) if packets == 0 => return Err(status),
-                Err(NoPacket::Payload(_)) => break,
-                Err(NoPacket::Lost) => {
+                Err(NoPacket::Lost) if packets == 0 => {
                     counters.add(Counter::SendError, 1);
-                    if packets == 0 {
-                        return Ok(1);
-                    }
-                    break;
+                    return Ok(1);
                 }
+                // What is there goes; the next call says what becomes of the rest.
+                Err(_) => break,
             };
             match &mut train {
                 None => train = Some(Train::new(skb, way.path.family())),

@@ -8,7 +8,8 @@ MAKEFLAGS += --no-print-directory
 help:
 	@echo 'make demo       everything from nothing: RDMA traffic on the stock kernel in QEMU'
 	@echo 'make test       build-time checks, host tests and tests in the VM (half an hour)'
-	@echo 'make test-all   the same and the long suites (an hour and a half)'
+	@echo '                KUNIT=1: make kunit as well, counted with the others'
+	@echo 'make test-all   all that and the long suites (two hours)'
 	@echo 'make kunit      KUnit suites on a kernel with KASAN, lockdep, kmemleak (builds it once)'
 	@echo 'make coverage   which suite calls which export (an hour), table in build/coverage'
 	@echo ''
@@ -35,7 +36,7 @@ demo:
 	@scripts/demo
 
 test:
-	@scripts/run-tests
+	@scripts/run-tests $(if $(KUNIT),--kunit)
 
 test-all:
 	@TEST_BUDGET=14400 scripts/run-tests --all

@@ -24,6 +24,23 @@ class Parse(unittest.TestCase):
         self.assertEqual(rt.parse_known("# c\n\na:b because of x # y\n"), {"a:b": "because of x"})
 
 
+class Kunit(unittest.TestCase):
+    text = "KTAP version 1\n1..1\n    # Subtest: s\n    1..3\n    ok 1 a\n    not ok 2 b\n    ok 3 c # SKIP no x\nnot ok 1 s\n"
+
+    def test_cases(self):
+        rows = rt.kunit_results({"s": self.text}, "FAIL 1 tests failed\n", 1)
+        self.assertEqual(rows, [("PASS", "kunit:s:a", ""), ("FAIL", "kunit:s:b", ""), ("SKIP", "kunit:s:c", "no x"),
+                                ("FAIL", "kunit:run", "1 tests failed")])
+
+    def test_controls(self):
+        rows = rt.kunit_results({"s": ""}, "control x: detected\ncontrol y: NOT DETECTED\n", 0)
+        self.assertEqual([r[:2] for r in rows], [("PASS", "kunit:control:x"), ("FAIL", "kunit:control:y"),
+                                                 ("PASS", "kunit:run")])
+
+    def test_no_results(self):
+        self.assertEqual(rt.kunit_results({}, "", 0)[0][0], "FAIL")
+
+
 class Judge(unittest.TestCase):
     known = {"k": "reason"}
 

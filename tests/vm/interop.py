@@ -237,9 +237,10 @@ class Leader:
         if takes:
             check("completion there", [w[0] for w in wc], [e.IBV_WC_SUCCESS])
             check("its length", wc[0][1], length + head)
-            # The kernel's number for "invalidated" is that of libibverbs' IP_CSUM_OK, also in the C driver.
+            # The C driver says "invalidated" with the kernel's number alone, which is that of libibverbs' IP_CSUM_OK.
             flags = wc[0][3] & (e.IBV_WC_WITH_IMM | e.IBV_WC_WITH_INV | e.IBV_WC_IP_CSUM_OK)
-            flags = e.IBV_WC_WITH_INV if flags == e.IBV_WC_IP_CSUM_OK else flags
+            if flags & e.IBV_WC_IP_CSUM_OK:
+                flags = flags & ~e.IBV_WC_IP_CSUM_OK | e.IBV_WC_WITH_INV
             check("its flags", flags, {"send_inv": e.IBV_WC_WITH_INV}.get(op, e.IBV_WC_WITH_IMM if op.endswith("imm") else 0))
             if flags:
                 # Immediate data are in network order.

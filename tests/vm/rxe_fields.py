@@ -513,6 +513,23 @@ def window_end():
     mw.close()
 
 
+@case(False)
+def with_inv():
+    """A completion of a message that has invalidated a key says so with the flag of libibverbs."""
+    a, b = pair(access=BIND)
+    mw = MW(b.pd, e.IBV_MW_TYPE_2)
+    status, key = bind(b, mw, b.mr, b.mr.buf, 4096, e.IBV_ACCESS_REMOTE_WRITE, 2)
+    expect("bind", status, S)
+    b.recv(8)
+    a.post("send_inv", 8, imm=key)
+    expect("send", a.statuses(), [S])
+    wc, = b.wait(1)
+    expect("receive", STATUS[wc.status], S)
+    expect("flag", wc.wc_flags & e.IBV_WC_WITH_INV, e.IBV_WC_WITH_INV)
+    expect("key", wc.imm_data, key)
+    mw.close()
+
+
 # --- states --------------------------------------------------------------
 
 @case(False)

@@ -258,6 +258,14 @@ pub(crate) struct Cqe {
     pub(crate) reserved: u8,
 }
 
+/// Flags of a completion that carries the key that was invalidated.
+///
+/// Programs look for libibverbs' `IBV_WC_WITH_INV`, 8, which has another value
+/// than the kernel's `IB_WC_WITH_INVALIDATE`, 4. The C driver hands out the latter
+/// alone, so it is there for who has learned to expect it: to libibverbs it is
+/// `IBV_WC_IP_CSUM_OK`, which says nothing outside raw packet queue pairs.
+pub(crate) const WC_INVALIDATED: u32 = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE | 1 << 3;
+
 /// Bytes of a completion slot.
 pub(crate) const CQE_SLOT: usize = 64;
 

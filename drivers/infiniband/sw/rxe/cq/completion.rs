@@ -133,7 +133,7 @@ impl Completion {
                 u32::from_ne_bytes(imm.0),
                 bindings::ib_wc_flags_IB_WC_WITH_IMM,
             ),
-            SendEnd::Invalidate(key) => (key.0, bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE),
+            SendEnd::Invalidate(key) => (key.0, abi::WC_INVALIDATED),
         };
         let grh_flag = if self.grh {
             bindings::ib_wc_flags_IB_WC_GRH

@@ -2,6 +2,15 @@
 
 //! Memory regions (`struct ib_mr`). Their memory is the driver's.
 
+mod access;
+mod sg;
+
+pub use access::Access;
+pub use sg::{
+    PageSetter,
+    SgList, //
+};
+
 use crate::{
     device::Device,
     object::{c_object, driver_op, track_foreign, Owner},
@@ -19,90 +28,6 @@ use kernel::{
 c_object! {
     /// A memory region.
     pub struct Mr(ib_mr);
-}
-
-/// Rights of a memory region (`IB_ACCESS_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access(u32);
-
-impl Access {
-    /// Only local reads.
-    pub const NONE: Self = Self(0);
-    /// Local writes.
-    pub const LOCAL_WRITE: Self = Self(bindings::ib_access_flags_IB_ACCESS_LOCAL_WRITE);
-    /// Reads by peers.
-    pub const REMOTE_READ: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_READ);
-    /// Writes by peers.
-    pub const REMOTE_WRITE: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE);
-    /// Atomic operations by peers.
-    pub const REMOTE_ATOMIC: Self = Self(bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC);
-    /// Windows may be bound to the region.
-    pub const MW_BIND: Self = Self(bindings::ib_access_flags_IB_ACCESS_MW_BIND);
-    /// Addresses count from the start of the region.
-    pub const ZERO_BASED: Self = Self(bindings::ib_access_flags_IB_ZERO_BASED);
-    /// Pages are not pinned but faulted in.
-    pub const ON_DEMAND: Self = Self(bindings::ib_access_flags_IB_ACCESS_ON_DEMAND);
-    /// Peers may flush to global visibility.
-    pub const FLUSH_GLOBAL: Self = Self(bindings::ib_access_flags_IB_ACCESS_FLUSH_GLOBAL);
-    /// Peers may flush to persistence.
-    pub const FLUSH_PERSISTENT: Self = Self(bindings::ib_access_flags_IB_ACCESS_FLUSH_PERSISTENT);
-    /// Wishes, which a device may ignore.
-    pub const OPTIONAL: Self = Self(bindings::ib_access_flags_IB_ACCESS_OPTIONAL);
-
-    /// Takes the bits of a consumer.
-    pub fn from_bits(bits: kernel::ffi::c_int) -> Self {
-        Self(bits as u32)
-    }
-
-    /// Whether peers have any right.
-    pub fn is_remote(self) -> bool {
-        const REMOTE: u32 = bindings::ib_access_flags_IB_ACCESS_REMOTE_READ
-            | bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
-            | bindings::ib_access_flags_IB_ACCESS_REMOTE_ATOMIC;
-        self.0 & REMOTE != 0
-    }
-
-    /// Whether the rights go together and the device has them all.
-    ///
-    /// `EINVAL` for rights that contradict each other or that nobody knows, `EOPNOTSUPP` for
-    /// those that the device lacks.
-    pub fn check(self, device: &Device) -> Result {
-        // SAFETY: The device is live.
-        to_result(unsafe { bindings::rdma_check_mr_access(device.as_raw(), self.0) })
-    }
-
-    /// The bits as C passes them.
-    pub fn bits(self) -> kernel::ffi::c_int {
-        self.0 as kernel::ffi::c_int
-    }
-
-    /// Whether all bits of `other` are set.
-    pub const fn contains(self, other: Self) -> bool {
-        self.0 & other.0 == other.0
-    }
-
-    /// Whether any bit of `other` is set.
-    pub const fn intersects(self, other: Self) -> bool {
-        self.0 & other.0 != 0
-    }
-
-    /// The bits of both.
-    pub const fn union(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// The bits that `other` does not have.
-    pub const fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-}
-
-impl core::ops::BitOr for Access {
-    type Output = Self;
-
-    fn bitor(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
 }
 
 /// What a region is for.
@@ -180,117 +105,6 @@ c_object! {
     /// A region of user space that the driver may be given (`struct ib_sge`), see
     /// [`Mr::driver_advise`].
     pub struct SgeList(ib_sge);
-}
-
-/// A DMA-mapped scatter list of a consumer.
-///
-/// # Invariants
-///
-/// The list has at least `nents` entries as long as this exists.
-#[derive(Clone, Copy)]
-pub struct SgList<'a> {
-    head: *mut bindings::scatterlist,
-    nents: kernel::ffi::c_int,
-    offset: *mut kernel::ffi::c_uint,
-    _list: core::marker::PhantomData<&'a bindings::scatterlist>,
-}
-
-impl<'a> SgList<'a> {
-    /// Takes a list with the place of the offset into its first entry.
-    ///
-    /// # Safety
-    ///
-    /// `head` must have `nents` mapped entries, and `offset` must be null or writable, for `'a`.
-    pub unsafe fn from_raw(
-        head: *mut bindings::scatterlist,
-        nents: kernel::ffi::c_int,
-        offset: *mut kernel::ffi::c_uint,
-    ) -> Self {
-        // INVARIANT: By the contract of this function.
-        Self {
-            head,
-            nents,
-            offset,
-            _list: core::marker::PhantomData,
-        }
-    }
-}
-
-impl SgList<'_> {
-    /// As C passes it: first entry, number of entries, place of the offset.
-    pub(crate) fn into_parts(
-        self,
-    ) -> (
-        *mut bindings::scatterlist,
-        kernel::ffi::c_int,
-        *mut kernel::ffi::c_uint,
-    ) {
-        (self.head, self.nents, self.offset)
-    }
-
-    /// Bytes of the first entry that are left out.
-    pub fn offset(&self) -> u32 {
-        if self.offset.is_null() {
-            return 0;
-        }
-        // SAFETY: Valid by the contract of `from_raw`.
-        unsafe { *self.offset }
-    }
-
-    /// Tells the consumer how many bytes of the entry after the mapped ones are mapped as well.
-    pub fn set_offset(&self, bytes: u32) {
-        if !self.offset.is_null() {
-            // SAFETY: Valid by the contract of `from_raw`.
-            unsafe { *self.offset = bytes };
-        }
-    }
-
-    /// Bus address and length of each entry.
-    pub fn segments(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        let mut next = self.head;
-        (0..self.nents).map_while(move |_| {
-            if next.is_null() {
-                return None;
-            }
-            let entry = next;
-            // SAFETY: By the type invariant there is an entry for each step.
-            unsafe {
-                next = bindings::sg_next(entry);
-                Some((bindings::sg_dma_address(entry), bindings::sg_dma_len(entry)))
-            }
-        })
-    }
-}
-
-/// A driver's function that adds a page to a region.
-///
-/// # Invariants
-///
-/// The function may be called with the region that it is meant for.
-#[derive(Clone, Copy)]
-pub struct PageSetter(
-    Option<unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> kernel::ffi::c_int>,
-);
-
-impl PageSetter {
-    /// Takes a driver's function.
-    ///
-    /// # Safety
-    ///
-    /// It must be callable with the region that the driver maps.
-    pub unsafe fn from_raw(
-        function: Option<unsafe extern "C" fn(*mut bindings::ib_mr, u64) -> kernel::ffi::c_int>,
-    ) -> Self {
-        // INVARIANT: By the contract of this function.
-        Self(function)
-    }
-
-    /// Adds the page at a bus address. Fails when the region is full.
-    pub fn add(self, mr: &Mr, page: u64) -> Result {
-        let function = self.0.ok_or(EINVAL)?;
-        // SAFETY: By the type invariant.
-        to_result(unsafe { function(mr.as_raw(), page) }.min(0))
-    }
 }
 
 impl Mr {
@@ -590,26 +404,26 @@ impl Mr {
 
     /// Asks the driver to map the first entries of a list; returns how many fit.
     pub fn driver_map(&self, sg: SgList<'_>) -> Result<u32> {
-        let ret = driver_op!(
-            self.device(),
-            map_mr_sg(self.as_raw(), sg.head, sg.nents, sg.offset)
-        )?;
+        let (head, nents, offset) = sg.into_parts();
+        let ret = driver_op!(self.device(), map_mr_sg(self.as_raw(), head, nents, offset))?;
         to_result(ret.min(0)).map(|()| ret as u32)
     }
 
     /// Asks the driver to map lists of data and of protection information. Passes on what the
     /// driver returns: 0, or a count of those drivers that count.
     pub fn driver_map_integrity(&self, data: SgList<'_>, meta: SgList<'_>) -> Result<u32> {
+        let (data, data_nents, data_offset) = data.into_parts();
+        let (meta, meta_nents, meta_offset) = meta.into_parts();
         let ret = driver_op!(
             self.device(),
             map_mr_sg_pi(
                 self.as_raw(),
-                data.head,
-                data.nents,
-                data.offset,
-                meta.head,
-                meta.nents,
-                meta.offset
+                data,
+                data_nents,
+                data_offset,
+                meta,
+                meta_nents,
+                meta_offset
             )
         )?;
         to_result(ret.min(0)).map(|()| ret as u32)

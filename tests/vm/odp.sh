@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # set: long
-# timeout: 2400
+# timeout: 4000
 # vm: --append page_poison=1
 # Field report B22: fifty runs of rdma-core's on-demand paging tests. Every run
 # gives the same, and what the page cache holds of the system stays what it was.
@@ -28,6 +28,6 @@ ten() { # FIRST
 defs="H='$H' W=$W; $(declare -f run ten)"
 t first -T 300 "$defs; run 0 && ! grep FAIL $W/sorted.0 && [ \$(grep -c PASS $W/sorted.0) -gt 5 ]"
 for i in 1 11 21 31 41; do
-	t "runs-$i-to-$((i + 9))" -T 500 "$defs; ten $i"
+	t "runs-$i-to-$((i + 9))" -T 900 "$defs; ten $i"
 done
 finish

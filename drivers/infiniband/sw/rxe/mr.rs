@@ -128,10 +128,27 @@ pub(crate) struct MrCore {
     windows: Atomic<i32>,
     #[pin]
     grant: RwLockIrq<Grant>,
-    /// The pages of a fast registration that are mapped for its next use. They take the place of the
-    /// ones in use when the registration is executed, so mapping never changes what a peer sees.
+    /// The pages of a fast registration that are mapped for its next use.
     #[pin]
-    prepared: SpinLockIrq<Option<Chunks>>,
+    prepared: SpinLockIrq<Option<Prepared>>,
+}
+
+/// Pages for the next use of a fast registration. They take the place of the ones in use when the
+/// registration is executed, so mapping never changes what a peer sees.
+struct Prepared {
+    chunks: Chunks,
+    stage: Stage,
+}
+
+/// How far pages are mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// None are: the next use is of the pages of the last one.
+    Nothing,
+    /// Not all are.
+    Started,
+    /// All are.
+    Complete,
 }
 
 /// What is to change of a region.
@@ -147,7 +164,7 @@ pub(crate) struct Change {
 /// Memory that is going to be a region.
 struct OpenMr {
     backing: Backing,
-    prepared: Option<Chunks>,
+    prepared: Option<Prepared>,
     access: Access,
     iova: u64,
     length: u64,
@@ -242,30 +259,36 @@ impl MrCore {
         Ok(())
     }
 
-    /// Works on the pages for the next use; `EINVAL` if this is no fast registration.
-    fn prepare(&self, work: impl FnOnce(&mut Chunks) -> Result) -> Result {
-        match &mut *self.prepared.lock() {
-            Some(chunks) => work(chunks),
-            None => Err(EINVAL),
-        }
+    /// Works on the pages for the next use; `EINVAL` if this is no fast registration. What fails
+    /// leaves no pages that could be registered.
+    fn prepare(&self, stage: Stage, work: impl FnOnce(&mut Chunks) -> Result) -> Result {
+        let mut prepared = self.prepared.lock();
+        let Some(prepared) = &mut *prepared else {
+            return Err(EINVAL);
+        };
+        prepared.stage = Stage::Started;
+        work(&mut prepared.chunks)?;
+        prepared.stage = stage;
+        Ok(())
     }
 
     /// Starts to map pages of `size` bytes for the next use of a fast registration. Any context.
     pub(crate) fn begin_map(&self, size: u32) -> Result {
-        self.prepare(|chunks| chunks.restart(size))
+        self.prepare(Stage::Started, |chunks| chunks.restart(size))
     }
 
     /// Adds a page; `ENOMEM` if there are too many. Any context.
     pub(crate) fn map_page(&self, page: PageAddr) -> Result {
-        self.prepare(|chunks| chunks.push(page))
+        self.prepare(Stage::Started, |chunks| chunks.push(page))
     }
 
     /// Ends the mapping of `length` bytes whose first one has the address `iova`. Any context.
     pub(crate) fn end_map(&self, iova: u64, length: u64) -> Result {
-        self.prepare(|chunks| chunks.finish(iova, length))
+        self.prepare(Stage::Complete, |chunks| chunks.finish(iova, length))
     }
 
-    /// Executes a fast registration of the pages that were mapped.
+    /// Executes a fast registration of the pages that were mapped, or again of those of the last one
+    /// if none were mapped since.
     pub(crate) fn register(
         &self,
         pd: PdId,
@@ -285,7 +308,14 @@ impl MrCore {
         let (Backing::Fast(current), Some(prepared)) = (&mut grant.backing, &mut *prepared) else {
             return Err(Fault::Denied);
         };
-        core::mem::swap(current, prepared);
+        match prepared.stage {
+            Stage::Complete => {
+                core::mem::swap(current, &mut prepared.chunks);
+                prepared.stage = Stage::Nothing;
+            }
+            Stage::Nothing => (),
+            Stage::Started => return Err(Fault::Denied),
+        }
         let length = current.length();
         grant.key = key;
         grant.access = access;
@@ -569,6 +599,64 @@ mod tests {
             mr.inner().register(pd, key, access, BASE),
             Err(Fault::Denied)
         );
+        Ok(())
+    }
+
+    #[test]
+    fn pages_are_registered_again_unless_mapped_anew() -> Result {
+        use rdma::cpu_memory::testing;
+        let memory = Memory::new()?;
+        let pd = PdId::new();
+        let asker = Asker {
+            pd,
+            qp: QpId::new(),
+        };
+        let need = Access::REMOTE_WRITE | Access::REMOTE_READ;
+        let access = need | Access::LOCAL_WRITE;
+        let (mr, key) = region_for_test(&memory.regions, pd, access, (BASE, LEN))?;
+        let mr = mr.inner();
+        let put = |key, byte| {
+            let target = memory.open_remote(asker, key, BASE, 1, need);
+            target.and_then(|target| target.write(0, &[byte]))
+        };
+        let get = |key| {
+            let mut byte = [0];
+            let target = memory.open_remote(asker, key, BASE, 1, need);
+            let read = target.and_then(|target| target.read(0, &mut byte, &mut no_sink));
+            read.map(|()| byte[0])
+        };
+        assert_eq!(put(key, 1), Ok(()));
+        // Twice, as the pages of the use before the last one must not come back either.
+        let mut last = key;
+        for flip in [2, 4, 6] {
+            assert_eq!(memory.invalidate(asker, last), Ok(()));
+            last = Key(key.0 ^ flip);
+            assert_eq!(mr.register(pd, last, access, BASE), Ok(()));
+            assert_eq!(mr.range(last), Some((BASE, LEN)));
+            assert_eq!(get(last), Ok(1));
+        }
+
+        // Half of a mapping is none.
+        assert_eq!(memory.invalidate(asker, last), Ok(()));
+        mr.begin_map(kernel::page::PAGE_SIZE as u32)?;
+        mr.map_page(testing::page(1))?;
+        assert_eq!(
+            mr.register(pd, key, access, BASE & !0xfff),
+            Err(Fault::Denied)
+        );
+        assert!(mr.end_map(BASE & !0xfff, LEN).is_err());
+        assert_eq!(
+            mr.register(pd, key, access, BASE & !0xfff),
+            Err(Fault::Denied)
+        );
+        mr.begin_map(kernel::page::PAGE_SIZE as u32)?;
+        mr.map_page(testing::page(1))?;
+        mr.end_map(BASE & !0xfff, 4096)?;
+        assert_eq!(mr.register(pd, key, access, BASE & !0xfff), Ok(()));
+        assert_eq!(put(key, 2), Ok(()));
+        assert_eq!(memory.invalidate(asker, key), Ok(()));
+        assert_eq!(mr.register(pd, last, access, BASE & !0xfff), Ok(()));
+        assert_eq!(get(last), Ok(2));
         Ok(())
     }
 

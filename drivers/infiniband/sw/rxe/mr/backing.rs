@@ -2,7 +2,11 @@
 
 //! Where the bytes of regions lie.
 
-use super::OpenMr;
+use super::{
+    OpenMr,
+    Prepared,
+    Stage, //
+};
 use crate::mem::Work;
 use kernel::{
     prelude::*,
@@ -195,7 +199,10 @@ impl OpenMr {
         }
         let room = || Chunks::with_room(pages as usize);
         let mut this = Self::of(Backing::Fast(room()?), Access::NONE, 0, 0);
-        this.prepared = Some(room()?);
+        this.prepared = Some(Prepared {
+            chunks: room()?,
+            stage: Stage::Nothing,
+        });
         Ok(this)
     }
 

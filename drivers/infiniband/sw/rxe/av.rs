@@ -106,6 +106,11 @@ impl Av {
         (self.source, self.destination)
     }
 
+    /// Whether the destination is a group.
+    pub(crate) fn is_multicast(&self) -> bool {
+        self.destination.is_multicast()
+    }
+
     /// Whether the source is known to be that of [`Self::sgid_index`]. If not, the sender has to
     /// look: user space may claim anything.
     pub(crate) fn is_verified(&self) -> bool {

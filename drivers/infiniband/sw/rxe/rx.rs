@@ -61,7 +61,8 @@ impl Receiver for RoceReceiver {
     }
 }
 
-/// The device that has a link on an interface, or on the one below a VLAN.
+/// The device that has a link on an interface. A VLAN without a link of its own is served by that of
+/// the interface below.
 fn device_on(netdev: &NetDevice, guard: &rcu::Guard) -> Option<DeviceRef<Rxe>> {
     Device::on_netdev(netdev).or_else(|| Device::on_netdev(netdev.vlan_real_dev(guard)?))
 }
@@ -166,7 +167,7 @@ fn from_wire(device: &Device<Rxe>, netdev: &NetDevice, skb: SkBuff) {
     deliver(&device.shared, arrival, true);
 }
 
-/// A packet to the own address, with its headers already taken off.
+/// A packet to an own address, with its headers already taken off.
 pub(crate) fn from_own(shared: &Arc<Shared>, skb: SkBuff) {
     if let Some(arrival) = Arrival::new(skb) {
         deliver(shared, arrival, false);

@@ -3,8 +3,8 @@
 //! From a described packet to a buffer in the network stack: payload, CRC, UDP and IP headers,
 //! route.
 //!
-//! A packet to the device's own Ethernet address never leaves the driver. It is complete all the
-//! same, and takes the receive path of every other packet.
+//! A packet to an address of the device itself never leaves the driver. It is complete all the same,
+//! and takes the receive path of every other packet.
 
 use core::net::IpAddr;
 
@@ -206,17 +206,22 @@ pub(crate) fn strip(path: &Path, skb: &mut SkBuff) -> Result {
 pub(crate) struct RouteCache(Option<(Av, Route)>);
 
 impl RouteCache {
+    /// Whether the route for an address vector is in the cache and holds.
+    pub(crate) fn has(&self, av: &Av) -> bool {
+        self.0
+            .as_ref()
+            .is_some_and(|(cached, route)| cached == av && route.is_valid())
+    }
+
     /// The route for an address vector, from the cache as long as it holds.
     pub(crate) fn get(
         &mut self,
         av: &Av,
         lookup: impl FnOnce(&Av) -> Result<Route>,
     ) -> Result<&Route> {
-        let holds = self
-            .0
-            .as_ref()
-            .is_some_and(|(cached, route)| cached == av && route.is_valid());
-        if !holds {
+        // Whether packets to a group come back to the host changes with its members, of which the
+        // route does not tell.
+        if av.is_multicast() || !self.has(av) {
             self.0 = None;
             self.0 = Some((*av, lookup(av)?));
         }

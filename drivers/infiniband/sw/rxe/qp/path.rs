@@ -2,6 +2,7 @@
 
 //! The way to a peer: the route of an address vector, and the UDP source port that stands for a flow.
 
+use core::net::IpAddr;
 use kernel::{
     prelude::*,
     sync::{
@@ -9,7 +10,16 @@ use kernel::{
         rcu, //
     },
 };
-use rdma::{addr::netns_of, device::Device, gid::GidAttr, net::route::Route};
+use rdma::{
+    addr::netns_of,
+    device::Device,
+    gid::{
+        Gid,
+        GidAttr,
+        GidType, //
+    },
+    net::route::Route, //
+};
 
 use crate::{
     av::{
@@ -62,6 +72,12 @@ pub(super) fn route(device: &Device, av: &Av) -> Result<Route> {
         destination,
         netdev.ifindex(),
     )
+}
+
+/// Whether an address is one of the device's.
+pub(super) fn is_own(device: &Device, address: IpAddr) -> bool {
+    let gid = Gid::from(address);
+    GidAttr::find_by_port(device, params::PORT, &gid, GidType::RoceV2, None).is_ok()
 }
 
 /// First of the ports that flows are spread over.

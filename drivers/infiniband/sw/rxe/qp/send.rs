@@ -242,8 +242,7 @@ impl QpCore {
         let Some(frame) = Frame::new(path) else {
             return lost(run.packets());
         };
-        let own = path.dmac == shared.mac() || path.source == path.destination;
-        let route = if own {
+        let route = if self.is_own(routes, av) {
             None
         } else {
             match routes.get(av, |av| self.look_up(av)) {
@@ -344,6 +343,20 @@ impl QpCore {
     fn has_source(&self, av: &Av) -> bool {
         let qp = self.consumer.as_ref().and_then(Handle::get);
         qp.is_some_and(|qp| path::source_of(qp.device().core(), av).is_ok())
+    }
+
+    /// Whether an address vector leads back to the device. The Ethernet address alone does not tell:
+    /// several interfaces may share one, and those without have none.
+    fn is_own(&self, routes: &RouteCache, av: &Av) -> bool {
+        let (source, destination) = av.addresses();
+        if source == destination {
+            return true;
+        }
+        if av.dmac() != self.shared.mac() || routes.has(av) {
+            return false;
+        }
+        let qp = self.consumer.as_ref().and_then(Handle::get);
+        qp.is_some_and(|qp| path::is_own(qp.device().core(), destination))
     }
 
     /// Looks a route up, as long as the queue pair exists.

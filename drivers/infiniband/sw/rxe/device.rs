@@ -147,9 +147,10 @@ impl Shared {
         Mtu::from_raw(self.mtu.load(Relaxed)).unwrap_or(Mtu::B256)
     }
 
-    /// Derives the MTU of the port from that of the interface.
-    pub(crate) fn set_interface_mtu(&self, mtu: u32) {
-        self.mtu.store(port::mtu(mtu) as u32, Relaxed);
+    /// Derives the MTU of the port from that of the interface; says whether it changed.
+    pub(crate) fn set_interface_mtu(&self, mtu: u32) -> bool {
+        let mtu = port::mtu(mtu) as u32;
+        self.mtu.xchg(mtu, Relaxed) != mtu
     }
 
     /// Counts a packet with a bad partition key.

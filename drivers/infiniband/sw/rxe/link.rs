@@ -15,6 +15,7 @@ use kernel::{
     },
 };
 use rdma::{
+    event::PortEvent,
     net::{
         netdev::RegState,
         notifier::{
@@ -211,7 +212,13 @@ impl Handler<Netdev> for Interfaces {
                 device.unregister_queued();
                 device.release_sockets();
             }
-            NetdevChange::ChangeMtu => device.shared.set_interface_mtu(event.dev.mtu()),
+            NetdevChange::ChangeMtu => {
+                let changed = device.shared.set_interface_mtu(event.dev.mtu());
+                if changed && port::is_active(event.dev) {
+                    // Who keeps the attributes of the port reads them anew at this event.
+                    device.dispatch(PortEvent::Active, params::PORT);
+                }
+            }
             NetdevChange::ChangeAddr => device.shared.set_mac(event.dev.mac()),
             // The core tells the clients of the port.
             NetdevChange::Down | NetdevChange::Change => {

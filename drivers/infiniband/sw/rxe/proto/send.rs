@@ -17,7 +17,7 @@ mod requester;
 mod tests;
 mod window;
 
-use super::attrs::{SendAttrs, Transport};
+use super::attrs::{Mtu, SendAttrs, Transport};
 use super::env::{Nanos, QpEvent, SendEnv, Slots};
 use super::wr::{SendWc, Status};
 use crate::wire::psn::Psn;
@@ -142,6 +142,13 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
         }
         self.attrs = Some(attrs);
         self.kicked = true;
+    }
+
+    /// The MTU of the port, to which datagrams are held from now on.
+    pub(crate) fn set_port_mtu(&mut self, mtu: Mtu) {
+        if let (Some(attrs), Transport::Ud) = (&mut self.attrs, self.transport) {
+            attrs.mtu = mtu;
+        }
     }
 
     /// To Send Queue Drained: requests that are started end, others wait.

@@ -260,12 +260,12 @@ impl Attrs {
     }
 
     /// Those of the send side. Datagrams have the MTU of the port.
-    pub(super) fn for_send(&self, transport: Transport, port_mtu: u32) -> SendAttrs {
+    pub(super) fn for_send(&self, transport: Transport, port_mtu: Mtu) -> SendAttrs {
         let values = &self.values;
         SendAttrs {
             dest_qpn: values.dest_qpn,
             mtu: match transport {
-                Transport::Ud => Mtu::from_code(port_mtu).unwrap_or(Mtu::B256),
+                Transport::Ud => port_mtu,
                 Transport::Rc | Transport::Uc => values.path_mtu,
             },
             pkey: params::DEFAULT_PKEY,

@@ -32,9 +32,13 @@ use super::{
     QpCore, //
 };
 use crate::{
+    device::Shared,
     params::TASK_BUDGET,
     proto::{
-        attrs::Progress,
+        attrs::{
+            Mtu,
+            Progress, //
+        },
         recv::Verdict,
         state::{
             Failure,
@@ -109,6 +113,11 @@ impl WorkItem<TIMER> for QpCore {
     }
 }
 
+/// The MTU of the port, as the protocol knows it.
+pub(super) fn port_mtu(shared: &Shared) -> Mtu {
+    Mtu::from_code(shared.mtu() as u32).unwrap_or(Mtu::B256)
+}
+
 impl QpCore {
     /// Has the send task run soon. Any context.
     pub(super) fn schedule_send(self: &Arc<Self>) {
@@ -141,6 +150,7 @@ impl QpCore {
             if by_timer {
                 *armed = None;
             }
+            side.set_port_mtu(port_mtu(&self.shared));
             let mut ctx = SendCtx::new(self, routes, &mut outbox);
             for _ in 0..TASK_BUDGET {
                 let Some(skb) = self.responses.pop_front() else {

@@ -378,7 +378,7 @@ impl QpCore {
         {
             let side = &mut self.send.lock().side;
             if side.state() != SendState::Idle {
-                side.set_attrs(&attrs.for_send(self.transport, self.shared.mtu() as u32));
+                side.set_attrs(&attrs.for_send(self.transport, tasks::port_mtu(&self.shared)));
             }
         }
         let side = &mut self.recv.lock().side;
@@ -408,7 +408,7 @@ impl QpCore {
                 self.forget(attrs);
             }
             Step::StartSend | Step::ResumeSend => {
-                let attrs = attrs.for_send(self.transport, self.shared.mtu() as u32);
+                let attrs = attrs.for_send(self.transport, tasks::port_mtu(&self.shared));
                 self.send.lock().side.start(&attrs);
                 self.set_state(to);
                 self.schedule_send();

@@ -4,7 +4,7 @@
 
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::prelude::kunit_tests(rust_rxe_send))]
 mod packet_by_packet {
-    use crate::proto::attrs::{Progress, Retries, SendAttrs, Transport};
+    use crate::proto::attrs::{Mtu, Progress, Retries, SendAttrs, Transport};
     use crate::proto::env::QpEvent;
     use crate::proto::send::{Entry, SendSide, SendState};
     use crate::proto::testing::*;
@@ -671,6 +671,16 @@ mod packet_by_packet {
         assert_eq!(env.next_ended(), Some((4, Some(Status::Success))));
         env.sent.pop();
         assert_eq!(env.next_sent(), Some((Op::SendOnly, 1)));
+
+        // The port gets another MTU.
+        side.set_port_mtu(Mtu::B512);
+        env.post(5, to, MTU + 1);
+        run(&mut side, &mut env);
+        assert_eq!(env.next_ended(), Some((5, Some(Status::Success))));
+        side.set_port_mtu(Mtu::B256);
+        env.post(6, to, MTU + 1);
+        run(&mut side, &mut env);
+        assert_eq!(env.next_ended(), Some((6, Some(Status::LocLen))));
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl EventQueue {
     }
 
     fn address(&self, event: AddrEvent<'_>) {
-        if !event.dev.is_ethernet() {
+        if !event.dev.may_carry_roce() {
             return;
         }
         let netdev = ARef::from(event.dev);

@@ -153,18 +153,17 @@ impl NetDevice {
         unsafe { (&raw const (*self.as_raw()).ifindex).read_volatile() }
     }
 
-    /// Whether the hardware type is Ethernet.
-    pub fn is_ethernet(&self) -> bool {
-        // SAFETY: `self` is valid, and the type is set before registration.
-        let hw_type = unsafe { (&raw const (*self.as_raw()).type_).read_volatile() };
-        u32::from(hw_type) == bindings::ARPHRD_ETHER
-    }
-
     /// Whether the hardware type is InfiniBand (IPoIB).
     pub fn is_infiniband(&self) -> bool {
         // SAFETY: `self` is valid, and the type is set before registration.
         let hw_type = unsafe { (&raw const (*self.as_raw()).type_).read_volatile() };
         u32::from(hw_type) == bindings::ARPHRD_INFINIBAND
+    }
+
+    /// Whether it can be that of a RoCE port or above one: any but those of InfiniBand, whose
+    /// addresses are those of another kind of port.
+    pub fn may_carry_roce(&self) -> bool {
+        !self.is_infiniband()
     }
 
     /// The MAC address. It may change at any time.
@@ -380,7 +379,7 @@ impl NetDevice {
         let mut ifa = unsafe { (&raw const (*in_dev).ifa_list).read_volatile() };
         while !ifa.is_null() {
             // SAFETY: As above.
-            let addr = unsafe { (&raw const (*ifa).ifa_address).read_volatile() };
+            let addr = unsafe { (&raw const (*ifa).ifa_local).read_volatile() };
             list.push(IpAddr::V4(Ipv4Addr::from(addr.to_ne_bytes())), GFP_ATOMIC)?;
             // SAFETY: As above.
             ifa = unsafe { (&raw const (*ifa).ifa_next).read_volatile() };

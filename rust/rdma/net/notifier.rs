@@ -258,7 +258,7 @@ unsafe impl Chain for Inet {
     unsafe fn event<'a>(action: c_ulong, data: *mut c_void) -> Option<AddrEvent<'a>> {
         let ifa = data.cast::<bindings::in_ifaddr>();
         // SAFETY: The data of this chain is an address of a live device.
-        let (addr, dev) = unsafe { ((*ifa).ifa_address, (*(*ifa).ifa_dev).dev) };
+        let (addr, dev) = unsafe { ((*ifa).ifa_local, (*(*ifa).ifa_dev).dev) };
         Some(AddrEvent {
             // SAFETY: As above.
             dev: unsafe { NetDevice::from_raw(dev.cast()) },

@@ -72,7 +72,7 @@ impl Plan {
     /// Makes the plan; nothing if the event does not matter.
     pub(super) fn of(event: &NetdevEvent<'_>) -> Option<Plan> {
         let dev = event.dev;
-        if !dev.is_ethernet() {
+        if !dev.may_carry_roce() {
             return None;
         }
         let steps = match event.change {

@@ -52,7 +52,8 @@ impl Relation {
             Relation::Any => true,
             Relation::CarriesAddresses => {
                 let real = other.vlan_real_dev(&guard).unwrap_or(other);
-                real == own
+                other == own
+                    || real == own
                     || (own.has_upper(other, &guard)
                         && role(own, Some(real), &guard) != Role::Inactive)
             }

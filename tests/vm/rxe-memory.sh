@@ -16,5 +16,11 @@ t big -T 300 "python3 '$H/rxe_memory.py' big"
 t reregister "python3 '$H/rxe_memory.py' rereg"
 t dma-buf "ls -l /dev/udmabuf /dev/dma_heap/system && python3 '$H/rxe_memory.py' dmabuf"
 t implicit "python3 '$H/rxe_memory.py' implicit"
+
+# rdma-core's own tests of implicit regions.
+W=/tmp/rdma-core
+mkdir $W && cp -r /usr/share/doc/rdma-core/tests $W/ && find $W -name '*.gz' -exec gunzip {} +
+export PYV_DIR=$W/tests PYV_CURRENT=$W/current PYV_RESULTS=$W/results
+t implicit-pyverbs -T 300 "python3 '$H/pyverbs_runner.py' --dev rxe0 -v -k implicit; cat $W/results; grep -q '^PASS.*implicit_rc_traffic' $W/results && ! grep FAIL $W/results"
 t nothing-left "[ \$(rdma -j resource show mr dev rxe0 | grep -o mrn | wc -l) = 0 ]"
 finish

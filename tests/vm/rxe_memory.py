@@ -317,6 +317,7 @@ def dmabuf():
 def implicit():
     """One region for all of the address space, also for what is not there yet."""
     loop = Loop()
+    check("capability", loop.ctx.query_device_ex().odp_caps.general_caps & 2, 2)
     mr = MR(loop.pd, 0, ALL | e.IBV_ACCESS_ON_DEMAND, implicit=True)
     memory = mmap.mmap(-1, 64 * PAGE, flags=PRIVATE)
     base = address_of(memory)

@@ -112,12 +112,17 @@ pub(crate) fn fill_device(attr: &mut DeviceAttr) {
     attr.max_fast_reg_page_list_len = 512;
     attr.max_pkeys = 64;
     attr.local_ca_ack_delay = 15;
+    attr.cq_caps.max_cq_moderation_count = u16::MAX;
+    attr.cq_caps.max_cq_moderation_period = u16::MAX;
 
     let odp = &mut attr.odp_caps;
     let datagrams = bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SEND
         | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_RECV
         | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_SRQ_RECV;
-    odp.general_caps = u64::from(bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT);
+    odp.general_caps = u64::from(
+        bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT
+            | bindings::ib_odp_general_cap_bits_IB_ODP_SUPPORT_IMPLICIT,
+    );
     odp.per_transport_caps.ud_odp_caps = datagrams;
     odp.per_transport_caps.rc_odp_caps = datagrams
         | bindings::ib_odp_transport_cap_bits_IB_ODP_SUPPORT_WRITE

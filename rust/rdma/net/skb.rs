@@ -300,6 +300,24 @@ impl SkBuff {
         }
     }
 
+    /// Notes the VLAN that the packet travelled in, without changing the packet.
+    pub fn set_vlan(&mut self, id: Option<u16>) {
+        let tag = bindings::sk_buff__bindgen_ty_4__bindgen_ty_1__bindgen_ty_2__bindgen_ty_1 {
+            // Without a protocol there is no tag.
+            vlan_proto: id.map_or(0, |_| (bindings::ETH_P_8021Q as u16).to_be()),
+            vlan_tci: id.unwrap_or(0),
+        };
+        // SAFETY: The buffer is valid and belongs to us; any tag is a valid one.
+        unsafe { (*self.headers()).__bindgen_anon_2.__bindgen_anon_1 = tag };
+    }
+
+    /// The VLAN that was noted.
+    pub fn vlan(&self) -> Option<u16> {
+        // SAFETY: The buffer is valid and belongs to us; both members of the union are integers.
+        let tag = unsafe { (*self.headers()).__bindgen_anon_2.__bindgen_anon_1 };
+        (tag.vlan_proto != 0).then_some(tag.vlan_tci & bindings::VLAN_VID_MASK as u16)
+    }
+
     /// Gives `flow` a share of the buffer: [`Flow::released`] is called once, when the network stack
     /// frees the buffer or takes its owner away. Any earlier owner is released.
     pub fn set_flow<F: Flow>(&mut self, flow: Arc<F>) {

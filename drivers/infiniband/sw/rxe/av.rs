@@ -10,11 +10,15 @@ use core::net::{
 };
 use kernel::{
     bindings,
-    prelude::*, //
+    prelude::*,
+    sync::rcu, //
 };
 use rdma::{
     ah::AhAttr,
-    gid::Gid,
+    gid::{
+        Gid,
+        GidAttr, //
+    },
     net::netdev::Mac, //
 };
 
@@ -29,6 +33,7 @@ pub(crate) struct Av {
     traffic_class: u8,
     hop_limit: u8,
     flow_label: u32,
+    vlan: Option<u16>,
 }
 
 /// The address that a GID stands for.
@@ -37,6 +42,12 @@ pub(crate) fn address_of(gid: &Gid) -> IpAddr {
         Some(octets) => IpAddr::V4(octets.into()),
         None => IpAddr::V6((*gid.as_bytes()).into()),
     }
+}
+
+/// The VLAN whose interface a GID belongs to, if it is one.
+pub(crate) fn vlan_of(gid: &GidAttr) -> Option<u16> {
+    let guard = rcu::read_lock();
+    gid.ndev(&guard).ok()?.vlan_id()
 }
 
 /// The address in a socket address of `network_type`.
@@ -80,6 +91,7 @@ impl Av {
             traffic_class: attr.traffic_class(),
             hop_limit: attr.hop_limit(),
             flow_label: attr.flow_label(),
+            vlan: vlan_of(sgid),
         })
     }
 
@@ -98,6 +110,7 @@ impl Av {
             traffic_class: av.traffic_class,
             hop_limit: av.hop_limit,
             flow_label: av.flow_label,
+            vlan: None,
         })
     }
 
@@ -135,6 +148,12 @@ impl Av {
     /// Hop limit.
     pub(crate) fn hop_limit(&self) -> u8 {
         self.hop_limit
+    }
+
+    /// The VLAN of the source's interface, if that is one and the vector does not come from an old
+    /// library.
+    pub(crate) fn vlan(&self) -> Option<u16> {
+        self.vlan
     }
 
     /// Flow label, 20 bits.

@@ -10,6 +10,7 @@ use kernel::{
     prelude::*,
     str::BStr,
     sync::{
+        rcu,
         Arc,
         Mutex, //
     },
@@ -34,6 +35,7 @@ use rdma::{
     },
     provider::{
         Device,
+        DeviceRef,
         LinkType,
         NewDevice,
         OpTable, //
@@ -97,7 +99,7 @@ impl Links {
 
     fn add(&self, name: &CStr, netdev: &NetDevice) -> Result {
         let _adding = self.adding.lock();
-        if let Some(device) = Device::<Rxe>::on_netdev(netdev) {
+        if let Some(device) = serving(netdev) {
             pr_err!(
                 "{} has the link {} already\n",
                 netdev.name(),
@@ -144,6 +146,22 @@ impl Links {
     }
 }
 
+/// The device that has a link on an interface, or whose packets would be those of a link on it: the
+/// link of an interface serves the addresses of its VLANs too.
+fn serving(netdev: &NetDevice) -> Option<DeviceRef<Rxe>> {
+    let guard = rcu::read_lock();
+    let mut found = Device::on_netdev(netdev);
+    if let Some(real) = netdev.vlan_real_dev(&guard) {
+        return found.or_else(|| Device::on_netdev(real));
+    }
+    netdev.for_each_upper(&guard, |upper| {
+        if found.is_none() && upper.vlan_real_dev(&guard) == Some(netdev) {
+            found = Device::on_netdev(upper);
+        }
+    });
+    found
+}
+
 /// Commands of user space that are the driver's to allow: doorbells and arming.
 const COMMANDS: u64 = 1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_POST_SEND
     | 1 << bindings::ib_uverbs_write_cmds_IB_USER_VERBS_CMD_REQ_NOTIFY_CQ;
@@ -168,13 +186,6 @@ impl LinkType for RxeLink {
     const NAME: &'static CStr = c"rxe";
 
     fn new_link(name: &CStr, netdev: &NetDevice) -> Result {
-        if netdev.is_vlan() {
-            pr_err!(
-                "a link needs a real interface, {} is a VLAN\n",
-                netdev.name()
-            );
-            return Err(EPERM);
-        }
         Links::get()
             .ok_or(ENODEV)?
             .add(name, netdev)

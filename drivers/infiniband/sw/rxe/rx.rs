@@ -56,6 +56,8 @@ impl Receiver for RoceReceiver {
             return;
         };
         if let Some(device) = device_on(netdev, &guard) {
+            let mut skb = skb;
+            skb.set_vlan(netdev.vlan_id());
             from_wire(&device, netdev, skb);
         }
     }
@@ -168,7 +170,8 @@ fn from_wire(device: &Device<Rxe>, netdev: &NetDevice, skb: SkBuff) {
 }
 
 /// A packet to an own address, with its headers already taken off.
-pub(crate) fn from_own(shared: &Arc<Shared>, skb: SkBuff) {
+pub(crate) fn from_own(shared: &Arc<Shared>, mut skb: SkBuff, vlan: Option<u16>) {
+    skb.set_vlan(vlan);
     if let Some(arrival) = Arrival::new(skb) {
         deliver(shared, arrival, false);
     }

@@ -24,6 +24,7 @@ use rdma::{
 use crate::{
     av::{
         address_of,
+        vlan_of,
         Av, //
     },
     params,
@@ -74,10 +75,20 @@ pub(super) fn route(device: &Device, av: &Av) -> Result<Route> {
     )
 }
 
-/// Whether an address is one of the device's.
-pub(super) fn is_own(device: &Device, address: IpAddr) -> bool {
+/// An address of the device.
+#[derive(Clone, Copy)]
+pub(super) struct Own {
+    /// The VLAN, if its interface is one.
+    pub(super) vlan: Option<u16>,
+}
+
+/// Looks an address of the device up.
+pub(super) fn own(device: &Device, address: IpAddr) -> Option<Own> {
     let gid = Gid::from(address);
-    GidAttr::find_by_port(device, params::PORT, &gid, GidType::RoceV2, None).is_ok()
+    let gid = GidAttr::find_by_port(device, params::PORT, &gid, GidType::RoceV2, None).ok()?;
+    Some(Own {
+        vlan: vlan_of(&gid),
+    })
 }
 
 /// First of the ports that flows are spread over.

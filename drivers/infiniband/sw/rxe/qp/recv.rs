@@ -132,7 +132,7 @@ impl<'a> RecvCtx<'a> {
                 Family::V4 => bindings::rdma_network_type_RDMA_NETWORK_IPV4 as u8,
                 Family::V6 => bindings::rdma_network_type_RDMA_NETWORK_IPV6 as u8,
             },
-            vlan: None,
+            vlan: rx.vlan(),
         });
     }
 }

@@ -214,8 +214,10 @@ impl SendEnv for SendCtx<'_> {
 
 /// How the packets of a run leave.
 struct Way<'a> {
-    /// To others; packets to the own address turn round here.
+    /// To others; packets to an own address turn round here.
     route: Option<&'a Route>,
+    /// The VLAN of the own address.
+    vlan: Option<u16>,
     path: &'a Path,
     frame: Frame,
     headroom: usize,
@@ -242,7 +244,8 @@ impl QpCore {
         let Some(frame) = Frame::new(path) else {
             return lost(run.packets());
         };
-        let route = if self.is_own(routes, av) {
+        let own = self.own(routes, av);
+        let route = if own.is_some() {
             None
         } else {
             match routes.get(av, |av| self.look_up(av)) {
@@ -257,6 +260,7 @@ impl QpCore {
             && self.transport == Transport::Rc;
         let way = Way {
             route,
+            vlan: own.and_then(|own| own.vlan),
             path,
             frame,
             headroom: route.map_or(0, Route::headroom) + if trains { TUNNEL_ROOM } else { 0 },
@@ -327,7 +331,9 @@ impl QpCore {
         skb.set_flow(self.flight.launch());
         let sent = match way.route {
             Some(route) => route.send(skb),
-            None => tx::strip(way.path, &mut skb).map(|()| rx::from_own(&self.shared, skb)),
+            None => {
+                tx::strip(way.path, &mut skb).map(|()| rx::from_own(&self.shared, skb, way.vlan))
+            }
         };
         match sent {
             Ok(()) => {
@@ -345,18 +351,18 @@ impl QpCore {
         qp.is_some_and(|qp| path::source_of(qp.device().core(), av).is_ok())
     }
 
-    /// Whether an address vector leads back to the device. The Ethernet address alone does not tell:
-    /// several interfaces may share one, and those without have none.
-    fn is_own(&self, routes: &RouteCache, av: &Av) -> bool {
+    /// The address of the device that an address vector leads back to. The Ethernet address alone
+    /// does not tell: several interfaces may share one, and those without have none.
+    fn own(&self, routes: &RouteCache, av: &Av) -> Option<path::Own> {
         let (source, destination) = av.addresses();
         if source == destination {
-            return true;
+            return Some(path::Own { vlan: av.vlan() });
         }
         if av.dmac() != self.shared.mac() || routes.has(av) {
-            return false;
+            return None;
         }
-        let qp = self.consumer.as_ref().and_then(Handle::get);
-        qp.is_some_and(|qp| path::is_own(qp.device().core(), destination))
+        let qp = self.consumer.as_ref().and_then(Handle::get)?;
+        path::own(qp.device().core(), destination)
     }
 
     /// Looks a route up, as long as the queue pair exists.

@@ -83,6 +83,11 @@ impl Received {
         self.skb.family()
     }
 
+    /// The VLAN that the packet came in.
+    pub(super) fn vlan(&self) -> Option<u16> {
+        self.skb.vlan()
+    }
+
     /// The IP header.
     pub(super) fn ip_header(&self) -> &[u8] {
         self.skb.ip_header().unwrap_or(&[])

@@ -214,18 +214,17 @@ impl CompatDevices<'_> {
         }
     }
 
-    /// Gives all a new name; stops at the first that cannot have it. Sleeps.
-    pub fn rename(&mut self, name: &Name) -> Result {
+    /// Gives all a new name. One that cannot have it is logged and keeps its old one. Sleeps.
+    pub fn rename(&mut self, name: &Name) {
         for (_, compat) in self.device.compat_xa().iter(Mark::Present) {
             // SAFETY: By the type invariant the entry is a device of the driver model.
             unsafe {
                 let dev = &raw mut (*compat.as_ptr()).coredev.dev;
-                to_result(bindings::device_rename(dev, name.as_char_ptr())).inspect_err(|_| {
+                if bindings::device_rename(dev, name.as_char_ptr()) != 0 {
                     let dev: &kernel::device::Device = kernel::device::Device::from_raw(dev);
-                    dev_warn!(dev, "Fail to rename compatdev to new name {}\n", name)
-                })?;
+                    dev_warn!(dev, "Fail to rename compatdev to new name {}\n", name);
+                }
             }
         }
-        Ok(())
     }
 }

@@ -72,10 +72,10 @@ fn remove_all() {
     }
 }
 
-/// Gives the compat devices of a device its new name. A failure is logged and leaves the others
-/// with the old one.
+/// Gives the compat devices of a device its new name. One that cannot have it is logged and keeps
+/// the old one.
 pub(super) fn rename(device: &Device, name: &Name) {
-    let _ = device.compat_devices().rename(name);
+    device.compat_devices().rename(name);
 }
 
 /// Changes the sharing mode. Sleeps. `EBUSY` if there is any namespace but the initial one.

@@ -22,7 +22,6 @@ use crate::{
     pd::PdId,
     proto::wr::{
         LocalOp,
-        RemoteAddr,
         SendOp,
         SendWqe,
         Status, //
@@ -264,16 +263,27 @@ fn inline_allowed(op: &SendOp) -> bool {
     )
 }
 
+/// Bytes that an atomic operation is about.
+const ATOMIC: u32 = 8;
+
 /// Whether the length of a message fits the operation.
 pub(crate) fn length_fits(op: &SendOp, len: u32) -> bool {
-    const ATOMIC: u32 = 8;
-    let aligned = |addr: &RemoteAddr| addr.va % u64::from(ATOMIC) == 0;
     match op {
-        SendOp::CompareSwap { at, .. } | SendOp::FetchAdd { at, .. } => {
-            len == ATOMIC && aligned(at)
+        SendOp::CompareSwap { .. } | SendOp::FetchAdd { .. } | SendOp::AtomicWrite { .. } => {
+            len == ATOMIC
         }
-        SendOp::AtomicWrite { to } => len == ATOMIC && aligned(to),
         _ => len <= sge::MAX_LENGTH,
+    }
+}
+
+/// Whether the peer's address fits the operation. The peer looks at it as well, and its answer is
+/// what a process is told (`IB_WC_REM_INV_REQ_ERR`); a consumer in the kernel learns of it at once.
+pub(crate) fn is_aligned(op: &SendOp) -> bool {
+    match op {
+        SendOp::CompareSwap { at: to, .. }
+        | SendOp::FetchAdd { at: to, .. }
+        | SendOp::AtomicWrite { to } => to.va % u64::from(ATOMIC) == 0,
+        _ => true,
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::{
     inline_allowed,
+    is_aligned,
     length_fits,
     make_wqe,
     offered,
@@ -157,6 +158,7 @@ pub(crate) fn send_from_kernel(
     };
     let fits = list.len() <= caps.max_sge as usize
         && length_fits(&parsed.op, len)
+        && is_aligned(&parsed.op)
         && (!inline || (inline_allowed(&parsed.op) && len <= caps.max_inline));
     if has_bytes && !fits {
         return Err(EINVAL);

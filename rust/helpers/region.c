@@ -5,6 +5,11 @@ __rust_helper void *rust_helper_rdma_vmalloc_user(unsigned long size)
 	return vmalloc_user(size);
 }
 
+__rust_helper unsigned long rust_helper_rdma_totalram_pages(void)
+{
+	return totalram_pages();
+}
+
 __rust_helper phys_addr_t rust_helper_rdma_virt_to_phys(const void *addr)
 {
 	return virt_to_phys((void *)addr);

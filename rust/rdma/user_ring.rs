@@ -98,6 +98,12 @@ impl UserPages {
     /// Allocates at least `length` bytes. May sleep. `ENOMEM` also when there are none to allocate.
     pub fn new(length: usize) -> Result<Arc<Self>> {
         let length = length.checked_next_multiple_of(PAGE_SIZE).ok_or(ENOMEM)?;
+        // SAFETY: Reads a number.
+        let ram = unsafe { bindings::rdma_totalram_pages() };
+        // A process may ask for more than there is; the allocator would fill the log about it.
+        if length / PAGE_SIZE > ram as usize {
+            return Err(ENOMEM);
+        }
         // SAFETY: Takes any size; zero gives a null pointer.
         let start = NonNull::new(unsafe { bindings::rdma_vmalloc_user(length) }.cast());
         // INVARIANT: Just allocated.

@@ -15,5 +15,5 @@ case $(modinfo -n rdma_rxe) in
 esac
 rig_dummy || { result FAIL rig; exit 1; }
 t rings -T $((${RINGS_SECONDS:-600} + 200)) "python3 '$H/rings.py' ${RINGS_SECONDS:-600} ${RINGS_SEED:-1}"
-t nothing-left "[ \$(rdma -j resource show qp dev rxe0 | grep -o lqpn | wc -l) -le 1 ]"
+t nothing-left "[ \$(rdma -j resource show qp link rxe0 | grep -o lqpn | wc -l) -le 1 ]"
 finish

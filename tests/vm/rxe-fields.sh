@@ -11,7 +11,9 @@
 H=$(cd "$(dirname "$0")" && pwd)
 export LOG
 
-rig_dummy || { result FAIL rig; exit 1; }
+# d0 is one end of a cable, and takes packets from there that claim to be its own.
+ip link add d0 type veth peer name p0 && ip link set p0 up && echo 1 > /proc/sys/net/ipv4/conf/d0/accept_local
+rig_dummy 2> /dev/null || { result FAIL rig; exit 1; }
 case $(modinfo -n rdma_rxe) in
 */updates/*) driver=rust ;;
 *) driver=c ;;

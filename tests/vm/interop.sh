@@ -32,8 +32,8 @@ sleep 3
 ip netns exec one rdma link add rxe1 type rxe netdev v1 || { result FAIL link-c; exit 1; }
 ip netns exec two rdma link add rxe2 type rxr netdev v2 || { result FAIL link-rust; exit 1; }
 wait_gid rxe1 2 && wait_gid rxe2 2 || result FAIL gids
-timeout 1100 ip netns exec one python3 "$H/interop.py" 1 rxe1 v1 ${INTEROP-} > "$LOG/one.txt" 2> "$LOG/one.err" &
-timeout 1100 ip netns exec two python3 "$H/interop.py" 2 rxe2 v2 ${INTEROP-} 2> "$LOG/two.err"
+DRIVER=c timeout 1100 ip netns exec one python3 "$H/interop.py" 1 rxe1 v1 ${INTEROP-} > "$LOG/one.txt" 2> "$LOG/one.err" &
+DRIVER=rust timeout 1100 ip netns exec two python3 "$H/interop.py" 2 rxe2 v2 ${INTEROP-} 2> "$LOG/two.err"
 rc2=$?
 wait $!
 rc1=$?

@@ -41,6 +41,17 @@ class Kunit(unittest.TestCase):
         self.assertEqual(rt.kunit_results({}, "", 0)[0][0], "FAIL")
 
 
+class Cores(unittest.TestCase):
+    def test_rust_only_unless_chosen(self):
+        self.assertEqual(rt.cores_wanted("rxe-link", "both", False), ["rust"])
+        self.assertEqual(sorted(rt.cores_wanted("rxe-link", "both", True)), ["c", "rust"])
+        self.assertEqual(rt.cores_wanted("rxe-link", "c", False), ["c"])
+
+    def test_others(self):
+        self.assertEqual(sorted(rt.cores_wanted("smoke", "both", False)), ["c", "rust"])
+        self.assertEqual(rt.cores_wanted("classic", "c", True), [])
+
+
 class Judge(unittest.TestCase):
     known = {"k": "reason"}
 

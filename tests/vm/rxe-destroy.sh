@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# set: long
+# set: rust
 # timeout: 600
 # vm: --rxe=rust
 # Things end at once, whatever is on its way: queue pairs with packets in a queue

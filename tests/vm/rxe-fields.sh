@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# set: long
+# set: rust
 # timeout: 1500
 # vm: --rxe=rust
 # Field reports about Soft-RoCE, and faults that the C driver still shows (rxe_fields.py). With

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# set: long
+# set: rust
 # timeout: 300
 # vm: --rxe=rust
 # Links of the Rust rdma_rxe: how they come, what they say of themselves, how they go.

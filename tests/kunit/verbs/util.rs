@@ -126,10 +126,10 @@ pub(crate) fn flush() {
     unsafe { bindings::ib_fake_flush() };
 }
 
-/// Waits until something is so, for at most five seconds.
+/// Waits until something is so, for at most a minute: this kernel is slow on a busy host.
 pub(crate) fn wait_until(mut is_so: impl FnMut() -> bool) -> bool {
     const STEP: Duration = Duration::from_millis(5);
-    for _ in 0..1000 {
+    for _ in 0..12_000 {
         if is_so() {
             return true;
         }

@@ -223,19 +223,20 @@ impl Queue {
     /// Calls the consumer's handler if it is due, in a context that `enter` makes. The caller holds
     /// no lock.
     fn tell<C>(&self, enter: impl Fn() -> C) {
-        loop {
-            let mut state = self.state.lock();
-            if !state.alarm.due || state.telling {
-                // Who is telling looks again.
-                return;
-            }
+        let mut state = self.state.lock();
+        if state.telling {
+            // Who is telling looks again.
+            return;
+        }
+        while state.alarm.due {
             state.alarm.due = false;
             state.telling = true;
             drop(state);
             let context = enter();
             self.with_consumer(|cq| cq.complete());
             drop(context);
-            self.state.lock().telling = false;
+            state = self.state.lock();
+            state.telling = false;
         }
     }
 

@@ -145,7 +145,31 @@ impl_has_delayed_work! {
     impl HasDelayedWork<Self, { tasks::TIMER }> for QpCore { self.timer_work }
 }
 
+/// Where packets of a queue pair go.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Of connections.
+    av: Option<Av>,
+    /// UDP source port.
+    port: u16,
+}
+
+impl Gate {
+    fn way(&self) -> Way {
+        Way {
+            av: self.av,
+            port: self.port,
+        }
+    }
+}
+
 impl QpCore {
+    /// Where packets go, unless the queue pair is being destroyed.
+    fn way(&self) -> Option<Way> {
+        let gate = self.gate.lock();
+        (!gate.closed).then(|| gate.way())
+    }
+
     /// The number.
     fn qpn(&self) -> u32 {
         self.name.number

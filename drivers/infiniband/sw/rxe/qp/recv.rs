@@ -13,10 +13,10 @@ use super::{
     tasks::Received,
     verbs::RecvSource,
     Outbox,
-    QpCore, //
+    QpCore,
+    Way, //
 };
 use crate::{
-    av::Av,
     cq::{
         Arrival,
         Completion, //
@@ -99,11 +99,9 @@ impl Responder {
 /// The environment of one call of the receive side.
 pub(super) struct RecvCtx<'a> {
     qp: &'a Arc<QpCore>,
+    way: &'a Way,
     routes: &'a mut RouteCache,
     outbox: &'a mut Outbox,
-    /// Of connections.
-    av: Option<Av>,
-    port: u16,
     /// How the packet came that is being handled.
     arrival: Option<Arrival>,
 }
@@ -111,16 +109,15 @@ pub(super) struct RecvCtx<'a> {
 impl<'a> RecvCtx<'a> {
     pub(super) fn new(
         qp: &'a Arc<QpCore>,
+        way: &'a Way,
         routes: &'a mut RouteCache,
         outbox: &'a mut Outbox,
     ) -> Self {
-        let (av, port) = qp.way();
         Self {
             qp,
+            way,
             routes,
             outbox,
-            av,
-            port,
             arrival: None,
         }
     }
@@ -245,8 +242,8 @@ impl RecvEnv for RecvCtx<'_> {
     }
 
     fn transmit(&mut self, run: &Run, from: Option<&mut Target>) -> Result<u32, TxError> {
-        let av = self.av.ok_or(TxError::Local(Status::LocQpOp))?;
-        let path = Path::new(&av, self.port);
+        let av = self.way.av.ok_or(TxError::Local(Status::LocQpOp))?;
+        let path = Path::new(&av, self.way.port);
         self.qp.transmit(self.routes, &av, &path, run, |at, to| {
             let target = from.as_ref().ok_or(Status::Fatal)?;
             target

@@ -22,7 +22,8 @@ use super::{
     path,
     tasks::Received,
     Outbox,
-    QpCore, //
+    QpCore,
+    Way, //
 };
 use crate::{
     av::Av,
@@ -94,26 +95,23 @@ impl Sender {
 /// The environment of one call of the send side.
 pub(super) struct SendCtx<'a> {
     qp: &'a Arc<QpCore>,
+    way: &'a Way,
     routes: &'a mut RouteCache,
     outbox: &'a mut Outbox,
-    /// Of connections.
-    av: Option<Av>,
-    port: u16,
 }
 
 impl<'a> SendCtx<'a> {
     pub(super) fn new(
         qp: &'a Arc<QpCore>,
+        way: &'a Way,
         routes: &'a mut RouteCache,
         outbox: &'a mut Outbox,
     ) -> Self {
-        let (av, port) = qp.way();
         Self {
             qp,
+            way,
             routes,
             outbox,
-            av,
-            port,
         }
     }
 }
@@ -167,9 +165,9 @@ impl SendEnv for SendCtx<'_> {
     fn transmit(&mut self, run: &Run, local: &mut SendLocal) -> Result<u32, TxError> {
         let av = match local.destination() {
             Some(destination) => *destination.av(),
-            None => self.av.ok_or(TxError::Local(Status::LocQpOp))?,
+            None => self.way.av.ok_or(TxError::Local(Status::LocQpOp))?,
         };
-        let path = Path::new(&av, self.port);
+        let path = Path::new(&av, self.way.port);
         let (memory, pd) = (&self.qp.shared.objects.memory, self.qp.asker.pd);
         self.qp.transmit(self.routes, &av, &path, run, |at, to| {
             local.read(memory, pd, at, to, &mut |_: &[u8]| ())
@@ -213,7 +211,7 @@ impl SendEnv for SendCtx<'_> {
 }
 
 /// How the packets of a run leave.
-struct Way<'a> {
+struct Exit<'a> {
     /// To others; packets to an own address turn round here.
     route: Option<&'a Route>,
     /// The VLAN of the own address.
@@ -258,7 +256,7 @@ impl QpCore {
             && run.packets() > 1
             && !run.is_again()
             && self.transport == Transport::Rc;
-        let way = Way {
+        let exit = Exit {
             route,
             vlan: own.and_then(|own| own.vlan),
             path,
@@ -268,7 +266,7 @@ impl QpCore {
         };
         let mut sent = 0;
         while sent < run.packets() && self.flight.has_room() {
-            match self.emit(&way, run, sent, &mut read) {
+            match self.emit(&exit, run, sent, &mut read) {
                 Ok(packets) => sent += packets,
                 Err(status) if sent == 0 => return Err(TxError::Local(status)),
                 Err(_) => break,
@@ -284,7 +282,7 @@ impl QpCore {
     /// together, and sends them. Returns how many, at least one.
     fn emit(
         &self,
-        way: &Way<'_>,
+        exit: &Exit<'_>,
         run: &Run,
         from: u32,
         read: &mut impl FnMut(u32, &mut [u8]) -> Result<(), Status>,
@@ -293,13 +291,13 @@ impl QpCore {
         let mut train: Option<Train> = None;
         let (mut packets, mut bytes) = (0u32, 0u64);
         for (i, segment) in (from..).zip(run.segments(from)) {
-            let len = way.frame.packet_len(&segment);
+            let len = exit.frame.packet_len(&segment);
             if train.as_ref().is_some_and(|train| !train.has_room(len)) {
                 break;
             }
             let id = run.psn().add(i).get() as u16;
             let at = segment.offset;
-            let made = tx::assemble(&way.frame, &segment, id, way.headroom, |to| read(at, to));
+            let made = tx::assemble(&exit.frame, &segment, id, exit.headroom, |to| read(at, to));
             let skb = match made {
                 Ok(skb) => skb,
                 Err(NoPacket::Payload(status)) if packets == 0 => return Err(status),
@@ -311,7 +309,7 @@ impl QpCore {
                 Err(_) => break,
             };
             match &mut train {
-                None => train = Some(Train::new(skb, way.path.family())),
+                None => train = Some(Train::new(skb, exit.path.family())),
                 // There is room.
                 Some(train) => {
                     let _ = train.push(skb);
@@ -319,7 +317,7 @@ impl QpCore {
             }
             packets += 1;
             bytes += len as u64;
-            if !way.trains {
+            if !exit.trains {
                 break;
             }
         }
@@ -329,10 +327,10 @@ impl QpCore {
         };
         let mut skb = train.finish();
         skb.set_flow(self.flight.launch());
-        let sent = match way.route {
+        let sent = match exit.route {
             Some(route) => route.send(skb),
             None => {
-                tx::strip(way.path, &mut skb).map(|()| rx::from_own(&self.shared, skb, way.vlan))
+                tx::strip(exit.path, &mut skb).map(|()| rx::from_own(&self.shared, skb, exit.vlan))
             }
         };
         match sent {

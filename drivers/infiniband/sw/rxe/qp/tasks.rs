@@ -134,45 +134,37 @@ impl QpCore {
         let _ = self.shared.queue.enqueue::<_, RECV>(self.clone());
     }
 
-    fn is_closed(&self) -> bool {
-        self.gate.lock().closed
-    }
-
     /// Handles responses, the timer and new requests. May sleep.
     fn run_send(self: &Arc<Self>, by_timer: bool) {
+        let mut sender = self.send.lock();
+        let Some(way) = self.way() else { return };
         let mut outbox = Outbox::default();
-        let mut again = false;
-        {
-            let mut sender = self.send.lock();
-            if self.is_closed() {
-                return;
-            }
-            let Sender {
-                side,
-                routes,
-                armed,
-            } = &mut *sender;
-            if by_timer {
-                *armed = None;
-            }
-            side.set_port_mtu(port_mtu(&self.shared));
-            let mut ctx = SendCtx::new(self, routes, &mut outbox);
-            for _ in 0..TASK_BUDGET {
-                let Some(skb) = self.responses.pop_front() else {
-                    break;
-                };
-                if let Some(rx) = Received::new(skb) {
-                    side.input(&mut ctx, &rx.packet, &rx);
-                }
-            }
-            // After the responses, which may have come in time.
-            if side.deadline().is_some_and(|at| at <= monotonic_nanos()) {
-                side.timer(&mut ctx);
-            }
-            let progress = side.run(&mut ctx, TASK_BUDGET);
-            again |= progress == Progress::More || !self.responses.is_empty();
-            self.arm_timer(&mut sender);
+        let Sender {
+            side,
+            routes,
+            armed,
+        } = &mut *sender;
+        if by_timer {
+            *armed = None;
         }
+        side.set_port_mtu(port_mtu(&self.shared));
+        let mut ctx = SendCtx::new(self, &way, routes, &mut outbox);
+        for _ in 0..TASK_BUDGET {
+            let Some(skb) = self.responses.pop_front() else {
+                break;
+            };
+            if let Some(rx) = Received::new(skb) {
+                side.input(&mut ctx, &rx.packet, &rx);
+            }
+        }
+        // After the responses, which may have come in time.
+        if side.deadline().is_some_and(|at| at <= monotonic_nanos()) {
+            side.timer(&mut ctx);
+        }
+        let progress = side.run(&mut ctx, TASK_BUDGET);
+        let again = progress == Progress::More || !self.responses.is_empty();
+        self.arm_timer(&mut sender);
+        drop(sender);
         outbox.deliver(self);
         if again {
             self.schedule_send();
@@ -201,12 +193,10 @@ impl QpCore {
         let again;
         {
             let mut responder = self.recv.lock();
-            if self.is_closed() {
-                return;
-            }
+            let Some(way) = self.way() else { return };
             let responder = &mut *responder;
             let side = &mut responder.side;
-            let mut ctx = RecvCtx::new(self, &mut responder.routes, &mut outbox);
+            let mut ctx = RecvCtx::new(self, &way, &mut responder.routes, &mut outbox);
             let mut progress = Progress::Idle;
             let mut budget = TASK_BUDGET;
             while budget > 0 && progress == Progress::Idle {
@@ -260,24 +250,25 @@ impl QpCore {
     /// To the error state: everything is flushed. The caller changes the state, which `attrs` shows, and
     /// tells what the outbox has got when it holds no lock any more. May sleep.
     pub(super) fn fail(self: &Arc<Self>, _attrs: &Attrs, outbox: &mut Outbox) {
-        {
+        let way = {
             let mut gate = self.gate.lock();
             if gate.closed {
                 return;
             }
             gate.state = QpState::Err;
-        }
+            gate.way()
+        };
         {
             let mut responder = self.recv.lock();
             let responder = &mut *responder;
             responder.waiting = None;
-            let mut ctx = RecvCtx::new(self, &mut responder.routes, outbox);
+            let mut ctx = RecvCtx::new(self, &way, &mut responder.routes, outbox);
             responder.side.fail(&mut ctx);
         }
         {
             let mut sender = self.send.lock();
             let Sender { side, routes, .. } = &mut *sender;
-            let mut ctx = SendCtx::new(self, routes, outbox);
+            let mut ctx = SendCtx::new(self, &way, routes, outbox);
             side.fail(&mut ctx);
         }
         self.requests.clear();

@@ -281,12 +281,6 @@ impl Qp {
 }
 
 impl QpCore {
-    /// Address vector (of connections) and source port of the packets that are sent.
-    pub(super) fn way(&self) -> (Option<Av>, u16) {
-        let gate = self.gate.lock();
-        (gate.av, gate.port)
-    }
-
     /// Changes attributes, and the state if the mask says so. May sleep.
     fn modify(self: &Arc<Self>, kind: QpType, attr: &mut QpAttr, mask: AttrMask) -> Result {
         let mut outbox = Outbox::default();
@@ -415,9 +409,10 @@ impl QpCore {
             }
             Step::Drain => {
                 self.set_state(to);
+                let Some(way) = self.way() else { return };
                 let mut sender = self.send.lock();
                 let Sender { side, routes, .. } = &mut *sender;
-                let mut ctx = SendCtx::new(self, routes, outbox);
+                let mut ctx = SendCtx::new(self, &way, routes, outbox);
                 side.drain(&mut ctx, attrs.sqd_notify());
             }
         }
@@ -553,7 +548,8 @@ impl QpOps<Rxe> for Qp {
 
     fn post_send(this: &provider::Qp<Rxe>, list: &mut SendList<'_, Rxe>) -> Result {
         let core = &this.core;
-        if !core.state().may_post_send() {
+        let state = core.state();
+        if !state.may_post_send() {
             return Err(EINVAL);
         }
         // A process posts to the ring itself, and only rings the doorbell.
@@ -565,8 +561,9 @@ impl QpOps<Rxe> for Qp {
             }
         }
         core.schedule_send();
-        if core.state() == QpState::Err {
-            // A process tells of no receives that it posts; those are to be flushed as well.
+        if state == QpState::Err {
+            // A process tells of no receives that it posts; those are to be flushed as well. A change
+            // to this state since then has had both queues flushed.
             core.schedule_recv();
         }
         result

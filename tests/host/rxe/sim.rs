@@ -208,13 +208,13 @@ impl SendEnv for World {
         Ok(())
     }
 
-    fn retire(&mut self, local: Local, wc: Option<SendWc>) -> Result<(), CqOverflow> {
+    fn retire(&mut self, local: &Local, wc: Option<SendWc>) -> Result<(), CqOverflow> {
         if wc.is_some() && self.send_done.len() >= self.cq_room {
             return Err(CqOverflow);
         }
         let len = if local.capture { local.len() } else { 0 };
         self.send_done
-            .push((local.id, wc, self.gather(&local, 0, len)));
+            .push((local.id, wc, self.gather(local, 0, len)));
         Ok(())
     }
 

@@ -201,7 +201,7 @@ impl SendQueue {
     }
 
     /// Ends the oldest request that was taken.
-    pub(crate) fn retire(&self, local: SendLocal, status: Status) {
+    pub(crate) fn retire(&self, local: &SendLocal, status: Status) {
         if let Sends::User(ring) = &mut *self.sends.lock() {
             if let Some(slot) = local.slot {
                 let state = if status == Status::Success {
@@ -218,7 +218,6 @@ impl SendQueue {
             }
             ring.release(1);
         }
-        drop(local);
     }
 
     /// Forgets all requests, without completions. None that was taken may be left.

@@ -122,9 +122,9 @@ pub(crate) trait SendEnv {
     /// Executes a local operation.
     fn execute(&mut self, op: LocalOp, local: &mut Self::Local) -> Result<(), Status>;
 
-    /// Ends a request: frees its place in the send queue (consumer index, references held) and,
-    /// when there is one, writes the completion.
-    fn retire(&mut self, local: Self::Local, wc: Option<SendWc>) -> Result<(), CqOverflow>;
+    /// Ends a request: frees its place in the send queue (consumer index) and, when there is one,
+    /// writes the completion. The state machine drops `local` right after.
+    fn retire(&mut self, local: &Self::Local, wc: Option<SendWc>) -> Result<(), CqOverflow>;
 
     /// The send queue has failed. The environment notes it and, after unlock, fails the other
     /// side too and stores the state in the queue pair. Called once per failure. For queue pairs

@@ -19,7 +19,7 @@ mod window;
 
 use super::attrs::{Mtu, SendAttrs, Transport};
 use super::env::{Nanos, QpEvent, SendEnv, Slots};
-use super::wr::{SendWc, Status};
+use super::wr::{SendWc, SendWqe, Status};
 use crate::wire::psn::Psn;
 pub(crate) use window::Entry;
 use window::{Phase, Window};
@@ -188,7 +188,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
 
     /// To Reset: forgets all requests without a completion.
     pub(crate) fn reset(&mut self) {
-        while self.window.pop().is_some() {}
+        while self.window.drop_oldest() {}
         self.state = SendState::Idle;
         self.attrs = None;
         self.stop();
@@ -209,37 +209,37 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
 
     fn flush<E: SendEnv<Local = L>>(&mut self, env: &mut E) {
         self.stop();
-        while let Some(entry) = self.window.pop() {
-            self.flush_one(env, entry);
+        while let Some(entry) = self.window.get(0) {
+            let room = Self::end(env, &entry.wqe, Status::WrFlush);
+            self.window.drop_oldest();
+            self.flushed(env, room);
         }
         self.kicked = true;
     }
 
-    /// Ends a request that is not executed. A completion that is lost is more than the send queue
-    /// can bear alone.
-    fn flush_one<E: SendEnv<Local = L>>(&mut self, env: &mut E, entry: Entry<L>) {
-        let room = Self::end(env, entry, Status::WrFlush);
+    /// After the end of a request that is not executed. A completion that is lost is more than the
+    /// send queue can bear alone.
+    fn flushed<E: SendEnv<Local = L>>(&mut self, env: &mut E, room: bool) {
         if !room && self.state != SendState::Error {
             self.state = SendState::Error;
             env.failed();
         }
     }
 
-    /// Ends a request. Returns whether the completion queue had room.
-    fn end<E: SendEnv<Local = L>>(env: &mut E, entry: Entry<L>, status: Status) -> bool {
-        let wqe = entry.wqe;
+    /// Ends a request, which the caller drops then. Returns whether the completion queue had room.
+    fn end<E: SendEnv<Local = L>>(env: &mut E, wqe: &SendWqe<L>, status: Status) -> bool {
         let wc = (wqe.signaled || status != Status::Success).then(|| SendWc {
             wr_id: wqe.wr_id,
             status,
             op: wqe.op.wc_op(),
             byte_len: wqe.len,
         });
-        env.retire(wqe.local, wc).is_ok()
+        env.retire(&wqe.local, wc).is_ok()
     }
 
     /// Takes the oldest request out with this status. An error fails the send queue.
     fn end_oldest<E: SendEnv<Local = L>>(&mut self, env: &mut E, status: Status) {
-        let Some(entry) = self.window.pop() else {
+        let Some(entry) = self.window.get(0) else {
             return;
         };
         if self.cursor > 0 {
@@ -248,7 +248,9 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
                 self.outstanding = self.outstanding.saturating_sub(1);
             }
         }
-        if !Self::end(env, entry, status) {
+        let room = Self::end(env, &entry.wqe, status);
+        self.window.drop_oldest();
+        if !room {
             self.break_down(env, SendState::Error);
         } else if status != Status::Success {
             self.break_down(

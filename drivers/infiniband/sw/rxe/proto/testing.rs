@@ -239,8 +239,8 @@ impl SendEnv for TestEnv {
         Ok(())
     }
 
-    fn retire(&mut self, local: u32, wc: Option<SendWc>) -> Result<(), CqOverflow> {
-        self.ended.push((local, wc));
+    fn retire(&mut self, local: &u32, wc: Option<SendWc>) -> Result<(), CqOverflow> {
+        self.ended.push((*local, wc));
         if self.cq_full {
             return Err(CqOverflow);
         }

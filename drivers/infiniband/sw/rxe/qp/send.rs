@@ -144,7 +144,9 @@ impl SendEnv for SendCtx<'_> {
     }
 
     fn fetch(&mut self) -> Option<SendWqe<SendLocal>> {
-        let mut wqe = self.qp.sq.fetch(&self.qp.shared.objects.ahs)?;
+        let mut next = self.qp.sq.fetch(&self.qp.shared.objects.ahs);
+        // Changed where it is, as it is long.
+        let wqe = next.as_mut()?;
         if let SendOp::Datagram { qkey, .. } = &mut wqe.op {
             if *qkey & CONTROLLED_QKEY != 0 {
                 *qkey = self.qp.qkey();
@@ -155,7 +157,7 @@ impl SendEnv for SendCtx<'_> {
         if claimed.is_some_and(|av| !av.is_verified() && !self.qp.has_source(av)) {
             wqe.op = SendOp::Invalid(Status::LocQpOp);
         }
-        Some(wqe)
+        next
     }
 
     fn has_more(&mut self) -> bool {
@@ -188,7 +190,7 @@ impl SendEnv for SendCtx<'_> {
         local.execute(&self.qp.shared.objects.memory, self.qp.asker)
     }
 
-    fn retire(&mut self, local: SendLocal, wc: Option<SendWc>) -> Result<(), CqOverflow> {
+    fn retire(&mut self, local: &SendLocal, wc: Option<SendWc>) -> Result<(), CqOverflow> {
         let status = wc.as_ref().map_or(Status::Success, |wc| wc.status);
         self.qp.sq.retire(local, status);
         match wc {

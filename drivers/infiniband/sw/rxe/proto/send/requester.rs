@@ -51,11 +51,9 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
         let Some(wqe) = env.fetch() else {
             return Step::Wait;
         };
-        let entry = Entry {
-            wqe,
-            phase: Phase::Queued,
-        };
-        self.flush_one(env, entry);
+        let room = Self::end(env, &wqe, Status::WrFlush);
+        drop(wqe);
+        self.flushed(env, room);
         Step::Did(1)
     }
 
@@ -73,10 +71,9 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
             if self.state != SendState::Ready || self.window.is_full() {
                 return Step::Wait;
             }
-            let Some(wqe) = env.fetch() else {
+            if !self.window.push_from(|| env.fetch()) {
                 return Step::Wait;
-            };
-            self.window.push(wqe);
+            }
         }
         match self.window.get(self.cursor).map(|entry| entry.phase) {
             None => Step::Wait,

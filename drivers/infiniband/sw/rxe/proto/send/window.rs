@@ -91,32 +91,35 @@ impl<L, S: Slots<Option<Entry<L>>>> Window<L, S> {
         self.slots.get_mut(slot)?.as_mut()
     }
 
-    /// Adds a request as the youngest. The caller has made sure that the window is not full.
-    pub(super) fn push(&mut self, wqe: SendWqe<L>) {
+    /// Adds a request as the youngest, if `fetch` has one; says whether there is one more. `fetch`
+    /// is not asked if the window is full.
+    pub(super) fn push_from(&mut self, fetch: impl FnOnce() -> Option<SendWqe<L>>) -> bool {
         let slot = self.slot(self.len);
-        let entry = Entry {
+        let Some(slot) = self.slots.get_mut(slot).filter(|slot| slot.is_none()) else {
+            return false;
+        };
+        *slot = fetch().map(|wqe| Entry {
             wqe,
             phase: Phase::Queued,
-        };
-        if let Some(slot) = self.slots.get_mut(slot) {
-            if slot.is_none() {
-                // INVARIANT: The slot after the last one is taken now.
-                *slot = Some(entry);
-                self.len += 1;
-            }
+        });
+        if slot.is_none() {
+            return false;
         }
+        // INVARIANT: The slot after the last one is taken now.
+        self.len += 1;
+        true
     }
 
-    /// Takes the oldest request out.
-    pub(super) fn pop(&mut self) -> Option<Entry<L>> {
-        if self.len == 0 {
-            return None;
-        }
-        let entry = self.slots.get_mut(self.head)?.take();
+    /// Drops the oldest request, where it is; says whether there was one.
+    pub(super) fn drop_oldest(&mut self) -> bool {
+        let Some(slot) = self.slots.get_mut(self.head).filter(|slot| slot.is_some()) else {
+            return false;
+        };
+        *slot = None;
         // INVARIANT: The window starts one slot later and is one shorter.
         self.head = self.slot(1);
         self.len -= 1;
-        entry
+        true
     }
 
     /// The position of the request that has a sequence number.

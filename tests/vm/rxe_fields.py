@@ -501,26 +501,8 @@ def window_bounds():
                 a.close(), b.close()
 
 
-@case(True)
-def window_end():
-    """A window that is gone lets nothing through, and frees its region."""
-    a, b = pair(access=BIND)
-    mw = MW(b.pd, e.IBV_MW_TYPE_2)
-    status, key = bind(b, mw, b.mr, b.mr.buf, 4096, e.IBV_ACCESS_REMOTE_WRITE, 2)
-    expect("bind", status, S)
-    b.recv(8)
-    a.post("send_inv", 8, imm=key)
-    expect("send", a.statuses(), [S])
-    expect("receive", b.statuses(), [S])
-    a.post("write", 8, rkey=key)
-    expect("write", a.statuses(), ["REM_ACCESS_ERR"])
-    expect("region", errno_of(b.mr.close), 0)
-    mw.close()
-
-
-@case(False)
-def with_inv():
-    """A completion of a message that has invalidated a key says so with the flag of libibverbs."""
+def invalidated():
+    """Two endpoints, a window of the second, whose key a message of the first has invalidated, the key, the completion."""
     a, b = pair(access=BIND)
     mw = MW(b.pd, e.IBV_MW_TYPE_2)
     status, key = bind(b, mw, b.mr, b.mr.buf, 4096, e.IBV_ACCESS_REMOTE_WRITE, 2)
@@ -530,6 +512,23 @@ def with_inv():
     expect("send", a.statuses(), [S])
     wc, = b.wait(1)
     expect("receive", STATUS[wc.status], S)
+    return a, b, mw, key, wc
+
+
+@case(True)
+def window_end():
+    """A window that is gone lets nothing through, and frees its region."""
+    a, b, mw, key, _ = invalidated()
+    a.post("write", 8, rkey=key)
+    expect("write", a.statuses(), ["REM_ACCESS_ERR"])
+    expect("region", errno_of(b.mr.close), 0)
+    mw.close()
+
+
+@case(False)
+def with_inv():
+    """A completion of a message that has invalidated a key says so with the flag of libibverbs."""
+    _, _, mw, key, wc = invalidated()
     expect("flag", wc.wc_flags & e.IBV_WC_WITH_INV, e.IBV_WC_WITH_INV)
     expect("key", wc.imm_data, key)
     mw.close()

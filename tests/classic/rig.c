@@ -410,25 +410,12 @@ struct rig *rig_pair(struct kunit *test, enum ib_qp_type type)
 	return rig;
 }
 
-/*
- * The C driver of rxe stores the new state before it waits for its responder, which may
- * be about to store an error. The second time there is nothing on its way any more.
- */
-static int to_reset(struct ib_qp *qp)
-{
-	int ret = to_state(qp, IB_QPS_RESET);
-
-	if (ret || state_of(qp) == IB_QPS_RESET)
-		return ret;
-	return to_state(qp, IB_QPS_RESET);
-}
-
 void rig_reconnect(struct kunit *test, struct rig *rig)
 {
 	struct ib_wc wc;
 
-	KUNIT_ASSERT_EQ(test, to_reset(rig->a.qp), 0);
-	KUNIT_ASSERT_EQ(test, to_reset(rig->b.qp), 0);
+	KUNIT_ASSERT_EQ(test, to_state(rig->a.qp, IB_QPS_RESET), 0);
+	KUNIT_ASSERT_EQ(test, to_state(rig->b.qp, IB_QPS_RESET), 0);
 	while (ib_poll_cq(rig->a.scq, 1, &wc) > 0 || ib_poll_cq(rig->a.rcq, 1, &wc) > 0 ||
 	       ib_poll_cq(rig->b.scq, 1, &wc) > 0 || ib_poll_cq(rig->b.rcq, 1, &wc) > 0)
 		;

@@ -14,10 +14,7 @@ ip addr add "10.9.1.$me/24" dev "$nic"
 ip addr add "fd00:91::$me/64" dev "$nic" nodad
 rdma link add rxe0 type rxe netdev "$nic" || { result FAIL "link-$me"; exit 1; }
 wait_gid rxe0 2
-case $(modinfo -n rdma_rxe) in
-*/updates/*) DRIVER=rust ;;
-*) DRIVER=c ;;
-esac
+DRIVER=$(rxe_driver)
 export DRIVER
 timeout 3000 python3 "$H/interop.py" "$me" rxe0 "$nic" ${2:+"$2"} || result FAIL "machine-$me" "status $?"
 

@@ -105,6 +105,14 @@ load_stack() {
 	for m in rdma_rxe ib_uverbs "$@"; do modprobe "$m" || return 1; done
 }
 
+# Whose rdma_rxe.ko is loaded: "c", the distribution's, or "rust".
+rxe_driver() {
+	case $(modinfo -n rdma_rxe) in
+	*/updates/*) echo rust ;;
+	*) echo c ;;
+	esac
+}
+
 # GID 1 (the IPv4 address) of a device is there.
 wait_gid() {
 	local f=/sys/class/infiniband/$1/ports/1/gids/${2:-1}

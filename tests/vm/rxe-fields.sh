@@ -14,10 +14,6 @@ export LOG
 # d0 is one end of a cable, and takes packets from there that claim to be its own.
 ip link add d0 type veth peer name p0 && ip link set p0 up && echo 1 > /proc/sys/net/ipv4/conf/d0/accept_local
 rig_dummy 2> /dev/null || { result FAIL rig; exit 1; }
-case $(modinfo -n rdma_rxe) in
-*/updates/*) driver=rust ;;
-*) driver=c ;;
-esac
 # shellcheck disable=SC2086 # a list
-CASE_LIMIT=$((180 * slower)) python3 "$H/rxe_fields.py" $driver ${CASES-} || result FAIL cases "status $?"
+CASE_LIMIT=$((180 * slower)) python3 "$H/rxe_fields.py" "$(rxe_driver)" ${CASES-} || result FAIL cases "status $?"
 finish

@@ -24,19 +24,12 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
-QKEY, SLOT, DEPTH = 0x11111111, 256, 16
+from endpoint import QKEY, gid_index
+
+SLOT, DEPTH = 256, 16
 group = socket.inet_pton(socket.AF_INET6, sys.argv[1])
 is_ipv4 = group[:12] == bytes(10) + b"\xff\xff"
 ATTACH, DETACH = 30, 31
-
-
-def own_index():
-    family = "ffff:0a09" if is_ipv4 else "fd00"
-    for i in range(16):
-        with open(f"/sys/class/infiniband/rxe0/ports/1/gids/{i}") as f:
-            if family in f.read():
-                return i
-    raise SystemExit("no GID")
 
 
 def gid():
@@ -56,7 +49,7 @@ class Member:
         attr = QPAttr(port_num=1)
         attr.qkey = QKEY
         self.qp = QP(self.pd, init, attr)
-        route = GlobalRoute(dgid=gid(), sgid_index=own_index())
+        route = GlobalRoute(dgid=gid(), sgid_index=gid_index("rxe0", "ffff:0a09" if is_ipv4 else "fd00"))
         self.way = AH(self.pd, attr=AHAttr(port_num=1, is_global=1, gr=route))
         for i in range(DEPTH):
             self.qp.post_recv(RecvWR(wr_id=i, num_sge=1, sg=[SGE(self.mr.buf + i * SLOT, SLOT, self.mr.lkey)]))

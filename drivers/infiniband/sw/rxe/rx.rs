@@ -50,13 +50,12 @@ use crate::{
 pub(crate) struct RoceReceiver;
 
 impl Receiver for RoceReceiver {
-    fn receive(skb: SkBuff) {
+    fn receive(mut skb: SkBuff) {
         let guard = rcu::read_lock();
         let Some(netdev) = skb.device(&guard) else {
             return;
         };
         if let Some(device) = device_on(netdev, &guard) {
-            let mut skb = skb;
             skb.set_vlan(netdev.vlan_id());
             from_wire(&device, netdev, skb);
         }

@@ -19,7 +19,7 @@ modprobe rdma_ucm
 # cm IP: rping from here to IP in "peer". It asks until the other listens.
 cm() {
 	local rc=1 pid
-	ip netns exec peer timeout 100 rping -s -a "$1" -S 5000 > "$LOG/rping.txt" 2>&1 &
+	ip netns exec peer timeout 100 rping -s -a "$1" -S 5000 > "$LOG/rping-$1.txt" 2>&1 &
 	pid=$!
 	for _ in $(seq 20); do
 		timeout 60 rping -c -a "$1" -C 3 -S 5000 -V -v && { rc=0; break; }

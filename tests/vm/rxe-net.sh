@@ -80,6 +80,8 @@ rdma link delete rxe0 && ip netns exec peer rdma link delete rxe1
 t vlan-add "rdma link add rxe5 type rxe netdev va.5 && ip netns exec peer rdma link add rxe6 type rxe netdev vb.5"
 t interface-refused "rdma link add rxe0 type rxe netdev va 2>&1 | grep 'File exists'"
 traffic vlan rxe5 rxe6 10.9.5
+# Nodes with one GUID refuse each other's connections as stale.
+t vlan-guid "[ \$(cat /sys/class/infiniband/rxe5/node_guid) = 0200:00f0:0500:0001 ]"
 t vlan-addresses "$defs; ip addr add 10.9.55.1/24 dev va.5 && gid rxe5 \$(mapped 10.9.55.1) && ip addr del 10.9.55.1/24 dev va.5 && gone rxe5 \$(mapped 10.9.55.1)"
 t vlan-removal "ip link del va.5 && for i in \$(seq 50); do rdma dev | grep -q rxe5 || break; sleep 0.1; done; ! rdma dev | grep rxe5"
 t interface-again "rdma link add rxe0 type rxe netdev va && rdma link delete rxe0"
@@ -92,6 +94,8 @@ ip link set i1 netns peer
 ip link set i0 up && ip addr add 10.9.6.1/24 dev i0
 ip -n peer link set i1 up && ip -n peer addr add 10.9.6.2/24 dev i1
 t ipvlan-add "rdma link add rxi0 type rxe netdev i0 && ip netns exec peer rdma link add rxi1 type rxe netdev i1"
+t ipvlan-guids "[ \$(cat /sys/class/infiniband/rxi0/node_guid) != \$(ip netns exec peer cat /sys/class/infiniband/rxi1/node_guid) ]"
+t ipvlan-default-guid "rdma link add rxe0 type rxe netdev va && cat /sys/class/infiniband/rxe0/node_guid && [ \$(cat /sys/class/infiniband/rxe0/node_guid) = 0000:00ff:fe00:0001 ] && rdma link delete rxe0"
 traffic ipvlan rxi0 rxi1 10.9.6
 rdma link delete rxi0
 ip netns exec peer rdma link delete rxi1

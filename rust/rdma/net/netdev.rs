@@ -5,6 +5,7 @@
 //! C header: [`include/linux/netdevice.h`](srctree/include/linux/netdevice.h)
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::num::NonZero;
 use core::ptr::{self, NonNull};
 
 use kernel::bindings;
@@ -197,6 +198,14 @@ impl NetDevice {
         // SAFETY: `self` is valid, and the function writes 8 bytes.
         let ret = unsafe { bindings::addrconf_ifid_eui48(eui.as_mut_ptr(), self.as_raw()) };
         (ret == 0).then_some(eui)
+    }
+
+    /// The number that its driver gave it among interfaces with one hardware address (slaves of
+    /// ipvlan, shares of a card), or nothing. Some drivers number the ports of a card instead,
+    /// which have an address each.
+    pub fn dev_id(&self) -> Option<NonZero<u16>> {
+        // SAFETY: `self` is valid, and the number is set before registration.
+        NonZero::new(unsafe { (&raw const (*self.as_raw()).dev_id).read_volatile() })
     }
 
     /// The registration state. It may change unless RTNL is held.

@@ -196,8 +196,9 @@ pub(crate) struct Rxe {
     pub(crate) shared: Arc<Shared>,
     #[pin]
     sockets: Mutex<Option<SocketShare<RoceReceiver>>>,
-    /// Where the GUID comes from: the address of the interface, or a random one.
+    /// The address of the interface when the link was made, or a random one.
     mac: Mac,
+    node_guid: [u8; 8],
     #[pin]
     settings: Mutex<Settings>,
 }
@@ -212,10 +213,12 @@ impl Rxe {
         let shared = Shared::new(netdev, queue)?;
         let mac = netdev.hw_addr().unwrap_or_else(port::random_mac);
         let system_guid = port::guid(mac);
+        let node_guid = port::node_guid(netdev, mac);
         Ok(try_pin_init!(Self {
             shared,
             sockets <- new_mutex!(Some(sockets)),
             mac,
+            node_guid,
             settings <- new_mutex!(Settings {
                 system_guid,
                 capabilities: bindings::ib_port_capability_mask_bits_IB_PORT_CM_SUP,
@@ -225,7 +228,7 @@ impl Rxe {
 
     /// The GUID of the node.
     pub(crate) fn guid(&self) -> [u8; 8] {
-        port::guid(self.mac)
+        self.node_guid
     }
 
     /// Gives up the share of the sockets, because the interface leaves the namespace. May sleep.

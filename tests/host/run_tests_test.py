@@ -52,6 +52,34 @@ class Cores(unittest.TestCase):
         self.assertEqual(rt.cores_wanted("classic", "c", True), [])
 
 
+class Wanted(unittest.TestCase):
+    def test_kunit_beside_named_suites(self):
+        self.assertEqual(rt.suites_wanted(["smoke"], False, True, "stock"), ["smoke", "kunit"])
+        self.assertEqual(rt.suites_wanted(["smoke"], False, False, "stock"), ["smoke"])
+        self.assertEqual(rt.suites_wanted(["kunit"], False, True, "stock"), ["kunit"])
+
+    def test_sets(self):
+        short = rt.suites_wanted([], False, False, "stock")
+        self.assertIn("smoke", short)
+        self.assertNotIn("kunit", short)
+        self.assertNotIn("pyverbs", short)
+        self.assertEqual(rt.suites_wanted([], False, True, "stock"), [*short, "kunit"])
+        everything = rt.suites_wanted([], True, False, "stock")
+        self.assertIn("pyverbs", everything)
+        self.assertEqual(everything[-1], "kunit")
+        self.assertNotIn("faults", everything)
+
+
+class Rows(unittest.TestCase):
+    def test_each_driver_has_its_own(self):
+        self.assertEqual(rt.summary_key("smoke", "c"), "smoke")
+        self.assertEqual(rt.summary_key("smoke", "rust"), "smoke, Rust rxe")
+
+    def test_what_does_not_depend_on_it(self):
+        self.assertEqual(rt.summary_key("host", "rust"), "host")
+        self.assertEqual(rt.summary_key("rxe-link", "rust"), "rxe-link")
+
+
 class Judge(unittest.TestCase):
     known = {"k": "reason"}
 

@@ -16,8 +16,9 @@ pub(crate) use rdma::id_table::{
     Reservation, //
 };
 
-/// Numbers of the other queue pairs: from 16 to 2^20.
-pub(crate) const QPN_FIRST: u32 = 16;
+/// Numbers of the other queue pairs, as many as the device says it has. The C driver's begin here
+/// as well, as its management takes a number of them.
+pub(crate) const QPN_FIRST: u32 = 17;
 /// As [`QPN_FIRST`].
 pub(crate) const QPN_LAST: u32 = 1 << 20;
 /// Numbers of shared receive queues.

@@ -75,6 +75,16 @@ class Rows(unittest.TestCase):
         self.assertEqual(rt.summary_key("smoke", "c"), "smoke")
         self.assertEqual(rt.summary_key("smoke", "rust"), "smoke, Rust rxe")
 
+    def test_both_in_one_run(self):
+        self.assertEqual(rt.summary_key("smoke", "both"), "smoke")
+        self.assertEqual(rt.summary_key("smoke+rxe", "both"), "smoke, Rust rxe")
+        self.assertEqual(rt.rxes_wanted("smoke", "both"), ["c", "rust"])
+        self.assertEqual(rt.rxes_wanted("rxe-link", "both"), ["c"])
+        self.assertEqual(rt.rxes_wanted("smoke", "rust"), ["rust"])
+        self.assertEqual(rt.rxes_wanted("smoke", None), ["c"])
+        self.assertEqual(rt.rxes_wanted("nvme", None), ["c", "rust"])
+        self.assertEqual(rt.rxes_wanted("nvme", "c"), ["c"])
+
     def test_what_does_not_depend_on_it(self):
         self.assertEqual(rt.summary_key("host", "rust"), "host")
         self.assertEqual(rt.summary_key("rxe-link", "rust"), "rxe-link")
@@ -103,6 +113,19 @@ class Judge(unittest.TestCase):
 
     def test_skip_hides_nothing(self):
         self.assertEqual(rt.judge("a", ("SKIP", "x"), ("PASS", ""), {})[0], "FAIL")
+
+    def test_all(self):
+        tables = {"rust": {"s:a": ("PASS", "")}, "c": {"s:a": ("PASS", ""), "s:b": ("PASS", "")}}
+        rows = list(rt.judge_all("s", tables, {}, "s+rxe"))
+        self.assertEqual([(r[0], r[2]) for r in rows], [("PASS", "s+rxe:a"), ("FAIL", "s+rxe:b")])
+
+    def test_lost_with_the_other_driver(self):
+        stock = {"rust": {"s:a": ("PASS", ""), "s:b": ("PASS", ""), "s:c": ("PASS", ""), "s:d": ("FAIL", "x")}}
+        mine = {"rust": {"s:a": ("PASS", ""), "s:b": ("SKIP", "y"), "s:c": ("FAIL", "z"), "s:d": ("PASS", "")}}
+        rows = list(rt.judge_drivers("s", mine, stock, {}, "s+rxe"))
+        self.assertEqual([(r[0], r[2]) for r in rows], [("FAIL", "s+rxe:b")])
+        rows = list(rt.judge_drivers("s", {"rust": {}}, stock, {}, "s+rxe"))
+        self.assertEqual([r[2] for r in rows], ["s+rxe:a", "s+rxe:b", "s+rxe:c", "s+rxe:d"])
 
     def test_lost(self):
         self.assertEqual(rt.judge("a", None, ("PASS", ""), {})[0], "FAIL")

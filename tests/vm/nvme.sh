@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # cores: rust
+# rxe: both
 # timeout: 600
 # A kernel consumer on both ends: nvmet-rdma and nvme-rdma over rxe0. Fast
 # registration, MR pools, RDMA READ and WRITE contexts, CQ polling, draining.

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
+# rxe: both
 # The tree that user space sees: sysfs, device nodes, tracepoints, threads,
 # modinfo. Golden texts.
 . "$(dirname "$0")/lib.sh"

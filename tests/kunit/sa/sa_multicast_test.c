@@ -193,6 +193,25 @@ static void refused(struct kunit *test)
 	expect_leaves(test, 1);
 }
 
+/*
+ * Joins after an event, and says what the user was told in the end. The address of the
+ * administration is looked up again after the event; until it is known, joins are refused.
+ */
+static int join_again(struct kunit *test, struct mc_user *user, u8 number)
+{
+	int i, status;
+
+	for (i = 0; i < 250; i++) {
+		join(test, user, number, FULL_MEMBER);
+		status = sa_told_wait(&user->told, 5000);
+		if (status != -EAGAIN)
+			break;
+		leave(user);
+		msleep(20);
+	}
+	return status;
+}
+
 static void rejoin(struct kunit *test)
 {
 	struct sa_fake *sa = test->priv;
@@ -208,8 +227,7 @@ static void rejoin(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, sa_told_wait(&a.told, 5000), -ENETRESET);
 	KUNIT_EXPECT_EQ(test, sa_told_wait(&b.told, 5000), -ENETRESET);
 
-	join(test, &again, 1, FULL_MEMBER);
-	KUNIT_EXPECT_EQ(test, sa_told_wait(&again.told, 5000), 0);
+	KUNIT_EXPECT_EQ(test, join_again(test, &again, 1), 0);
 	KUNIT_EXPECT_EQ(test, joins(sa), 2);
 	leave(&a);
 	msleep(50);

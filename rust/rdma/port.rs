@@ -505,6 +505,15 @@ pub mod roce {
         unsafe { bindings::rdma_roce_rescan_device(device.as_raw()) }
     }
 
+    /// The same for one port, unless the device is about to go. May sleep and takes RTNL.
+    pub(crate) fn rescan_port(device: &Device, port: u32) {
+        if let Some(get) = device.try_get() {
+            // SAFETY: The device is valid, and registered as long as `get` exists.
+            unsafe { bindings::rdma_roce_rescan_port(device.as_raw(), port) };
+            drop(get);
+        }
+    }
+
     /// Lets events of network devices reach the GID tables of a device. May sleep.
     #[inline]
     pub fn enable_updates(device: &Device) {

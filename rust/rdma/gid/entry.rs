@@ -10,7 +10,7 @@
 //! * retired: deleted, but somebody still holds a reference. No new references come from the table.
 //!
 //! The last reference may be put in any context. Then the entry moves to a work item, which
-//! returns the slot and frees the memory after a grace period. An entry holds its table and its RDMA
+//! returns the slot, adds what found none meanwhile, and frees the memory after a grace period. An entry holds its table and its RDMA
 //! device, so a reference that is put late, or never, finds both in memory.
 
 use core::ptr::{self, NonNull};
@@ -29,6 +29,7 @@ use super::table::{GidTable, TableWriter};
 use super::{Gid, GidAttr, GidType};
 use crate::device::Device;
 use crate::net::NetDevice;
+use crate::port::roce;
 use crate::rcu_box::RcuBox;
 use crate::refcount::RefcountExt;
 
@@ -38,8 +39,7 @@ const RETIRED: u32 = 2;
 /// What keeps an entry's surroundings in memory.
 struct Home {
     table: Arc<GidTable>,
-    /// Held, not used.
-    _device: ARef<Device>,
+    device: ARef<Device>,
 }
 
 /// An entry.
@@ -166,16 +166,23 @@ impl Entry {
         let entry = unsafe { container_of!(Opaque::cast_from(work), Self, release) };
         let entry: *mut Self = entry.cast_mut();
         // SAFETY: The work item owns the entry, so `home` is set and nobody else uses it. The
-        // clone keeps the table beyond the entry.
-        let table = unsafe {
+        // clones keep table and device beyond the entry.
+        let home = unsafe {
             (*(*entry).home.get())
                 .as_ref()
-                .map(|home| home.table.clone())
+                .map(|home| (home.table.clone(), home.device.clone()))
         };
-        if let Some(table) = table {
-            let writer = table.lock();
+        // SAFETY: As above; the number is constant.
+        let port = unsafe { (*(*entry).attr.get()).port_num };
+        if let Some((table, device)) = home {
+            let mut writer = table.lock();
             // SAFETY: The count is zero, and this is the only owner.
             unsafe { Self::free(NonNull::new_unchecked(entry), &writer) };
+            let wanted = writer.take_want();
+            drop(writer);
+            if wanted {
+                roce::rescan_port(&device, port);
+            }
         }
     }
 }
@@ -306,10 +313,7 @@ impl Draft {
                 state: Atomic::new(RETIRED),
                 context: Opaque::new(ptr::null_mut()),
                 netdev: Opaque::new(netdev),
-                home: Opaque::new(Some(Home {
-                    table,
-                    _device: device,
-                })),
+                home: Opaque::new(Some(Home { table, device })),
                 release: Opaque::uninit(),
             },
             GFP_KERNEL,

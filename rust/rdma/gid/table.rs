@@ -36,9 +36,12 @@ pub enum SlotState<'a> {
     Retired(EntryView<'a>),
 }
 
-/// Whether GIDs can be added.
+/// What writers know of each other.
 struct Gate {
+    /// No GIDs can be added any more.
     closed: bool,
+    /// A GID found no slot, while retired ones were in the way.
+    short: bool,
 }
 
 /// The GID table of one port.
@@ -85,7 +88,7 @@ impl GidTable {
                 defaults: defaults.min(len),
                 retention,
                 hw,
-                gate <- new_mutex!(Gate { closed: false }, "GidTable::gate"),
+                gate <- new_mutex!(Gate { closed: false, short: false }, "GidTable::gate"),
                 refreshing <- new_mutex!((), "GidTable::refreshing"),
             }),
             GFP_KERNEL,
@@ -212,6 +215,17 @@ impl TableWriter<'_> {
     /// Whether the table was closed.
     pub fn is_closed(&self) -> bool {
         self.gate.closed
+    }
+
+    /// Notes that a GID found no slot because retired ones are still held: when one of them becomes
+    /// free, the GIDs of the port are looked for again.
+    pub fn want_slot(&mut self) {
+        self.gate.short = true;
+    }
+
+    /// Whether that was noted since the last call, and still matters.
+    pub(super) fn take_want(&mut self) -> bool {
+        core::mem::take(&mut self.gate.short) && !self.gate.closed
     }
 
     /// Publishes an entry, after telling the driver if it has to know. The slot has to be free.

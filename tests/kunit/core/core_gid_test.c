@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Who keeps an entry of a GID table, and for how long. */
+#include <linux/etherdevice.h>
+#include <linux/rtnetlink.h>
 #include <rdma/ib_cache.h>
 
 #include "core_test.h"
@@ -230,12 +232,91 @@ static void entries_change_under_readers(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&race.wrong), 0);
 }
 
+static int set_mac(struct net_device *netdev, u8 last)
+{
+	struct sockaddr_storage mac = { .ss_family = netdev->type };
+	int ret;
+
+	memcpy(mac.__data, (u8[]){ 2, 0, 0, 0, 0, last }, ETH_ALEN);
+	rtnl_lock();
+	ret = dev_set_mac_address(netdev, &mac, NULL);
+	rtnl_unlock();
+	return ret;
+}
+
+static bool is_last_byte(struct ib_device *dev, int index, u8 last)
+{
+	union ib_gid gid;
+
+	return !rdma_query_gid(dev, 1, index, &gid) && gid.raw[15] == last;
+}
+
+static void end_device(void *dev)
+{
+	ib_fake_destroy(dev);
+}
+
+/* How often the driver was told to do that with the first GID of port 1. */
+static int told_of_first(struct ib_device *dev, enum ib_fake_op op)
+{
+	struct ib_fake_call call;
+	int i, found = 0;
+
+	for (i = 0; !ib_fake_call_at(dev, i, &call); i++)
+		found += call.op == op && call.args[0] == 1 && call.args[1] == 0;
+	return found;
+}
+
+/*
+ * On Ethernet a GID goes with the address that it comes from, and the driver is told at once.
+ * Its place in the table is free when the last reference is gone, not before.
+ */
+static void a_roce_gid_keeps_its_place(struct kunit *test)
+{
+	struct ib_fake_config config = { .name = "core%d", .protocol = IB_FAKE_ROCE };
+	struct net_device *netdev = core_netdev(test, 1);
+	const struct ib_gid_attr *held;
+	struct ib_device *dev;
+	union ib_gid gid, second;
+
+	config.netdev = netdev;
+	dev = ib_fake_create(&config);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
+	KUNIT_ASSERT_EQ(test, kunit_add_action_or_reset(test, end_device, dev), 0);
+	/* The first two are those of the MAC address, one for each version of RoCE. */
+	KUNIT_ASSERT_TRUE(test, core_wait_for(!rdma_query_gid(dev, 1, 1, &second)));
+	KUNIT_ASSERT_EQ(test, rdma_query_gid(dev, 1, 0, &gid), 0);
+	KUNIT_EXPECT_MEMEQ(test, &gid, &second, sizeof(gid));
+	KUNIT_EXPECT_EQ(test, gid.raw[0], 0xfe);
+	KUNIT_EXPECT_EQ(test, gid.raw[15], 1);
+	held = rdma_get_gid_attr(dev, 1, 0);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(held));
+
+	ib_fake_clear_calls(dev);
+	KUNIT_EXPECT_EQ(test, set_mac(netdev, 2), 0);
+	KUNIT_EXPECT_TRUE(test, core_wait_for(is_last_byte(dev, 1, 2)));
+	KUNIT_EXPECT_EQ(test, told_of_first(dev, IB_FAKE_DEL_GID), 1);
+	KUNIT_EXPECT_EQ(test, told_of_first(dev, IB_FAKE_ADD_GID), 0);
+	KUNIT_EXPECT_EQ(test, rdma_query_gid(dev, 1, 0, &gid), -ENOENT);
+	KUNIT_EXPECT_EQ(test, PTR_ERR(rdma_get_gid_attr(dev, 1, 0)), -ENODATA);
+	/* Whoever has it still sees what it was, without the network device. */
+	KUNIT_EXPECT_EQ(test, held->gid.raw[15], 1);
+	KUNIT_EXPECT_PTR_EQ(test, rcu_access_pointer(held->ndev), NULL);
+
+	/* What found no place meanwhile comes then, without another event. */
+	rdma_put_gid_attr(held);
+	KUNIT_EXPECT_TRUE(test, core_wait_for(is_last_byte(dev, 0, 2)));
+	KUNIT_EXPECT_EQ(test, told_of_first(dev, IB_FAKE_DEL_GID), 1);
+	KUNIT_EXPECT_EQ(test, told_of_first(dev, IB_FAKE_ADD_GID), 1);
+}
+
 static struct kunit_case core_gid_cases[] = {
 	KUNIT_CASE(what_a_query_says),
 	KUNIT_CASE(an_address_handle_keeps_its_gid),
 	KUNIT_CASE(a_queue_pair_keeps_its_gid),
 	KUNIT_CASE(vectors_hand_references_on),
 	KUNIT_CASE_SLOW(entries_change_under_readers),
+	KUNIT_CASE(a_roce_gid_keeps_its_place),
 	{}
 };
 

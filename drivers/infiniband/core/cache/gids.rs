@@ -210,22 +210,24 @@ fn insert(
         gid: (origin == Origin::Ip).then_some(gid),
         is_default: (origin == Origin::Default).then_some(true),
     };
-    let mut free = None;
+    let (mut free, mut retired) = (None, false);
     for (index, slot) in writer.slots() {
+        let fits = writer.table().is_default(index) == (origin == Origin::Default);
         match slot {
             SlotState::Valid(entry) if same.accept(writer.table(), index, &entry) => {
                 return Ok(false);
             }
-            SlotState::Free
-                if free.is_none()
-                    && writer.table().is_default(index) == (origin == Origin::Default) =>
-            {
-                free = Some(index);
-            }
+            SlotState::Free if fits => free = free.or(Some(index)),
+            SlotState::Retired(_) if fits => retired = true,
             _ => {}
         }
     }
-    let index = free.ok_or(ENOSPC)?;
+    let Some(index) = free else {
+        if retired {
+            writer.want_slot();
+        }
+        return Err(ENOSPC);
+    };
     publish(port, writer, index, gid, gid_type, Some(netdev)).inspect_err(|_| {
         dev_err!(
             port.device().as_dev(),
@@ -240,7 +242,7 @@ fn insert(
 /// Adds a RoCE GID and tells the handlers of the device. May sleep.
 ///
 /// A GID that is there already is a success without effect. Errors: `EINVAL` for the zero GID (IBTA
-/// 4.1.1), `ENOSPC` if the table is full, `ENODEV` if the device goes away, those of the driver.
+/// 4.1.1), `ENOSPC` if the table is full (of GIDs that are deleted but held: it is added later), `ENODEV` if the device goes away, those of the driver.
 pub(crate) fn add(
     port: &Port<'_>,
     gid: &Gid,

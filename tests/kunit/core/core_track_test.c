@@ -183,11 +183,78 @@ static void the_end_waits_for_who_looks(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, core_join(&thread));
 }
 
+struct book {
+	struct ib_device *dev;
+	bool stop;
+	atomic_t others;	/* entries of another type that were found */
+	atomic_t too_many;	/* counts that cannot be */
+	atomic_t refused;
+};
+
+static void look_at_all(void *arg)
+{
+	struct book *book = arg;
+	u32 id = 0;
+
+	while (!READ_ONCE(book->stop)) {
+		struct rdma_restrack_entry *res;
+
+		res = rdma_restrack_get_byid(book->dev, RDMA_RESTRACK_PD, id++ % 700);
+		if (!IS_ERR(res)) {
+			/* Whether it is valid changes when its end begins. */
+			if (res->type != RDMA_RESTRACK_PD)
+				atomic_inc(&book->others);
+			rdma_restrack_put(res);
+		}
+		if (rdma_restrack_count(book->dev, RDMA_RESTRACK_PD, true) > 16)
+			atomic_inc(&book->too_many);
+		cond_resched();
+	}
+}
+
+static void write_it(void *arg)
+{
+	struct book *book = arg;
+	int i;
+
+	for (i = 0; i < 150; i++) {
+		struct ib_pd *pd = ib_alloc_pd(book->dev, 0);
+
+		if (IS_ERR(pd))
+			atomic_inc(&book->refused);
+		else
+			ib_dealloc_pd(pd);
+	}
+}
+
+static void readers_and_writers(struct kunit *test)
+{
+	struct book book = { .dev = core_device(test, "core%d") };
+	struct core_task readers[2], writers[3];
+	u32 before = rdma_restrack_count(book.dev, RDMA_RESTRACK_PD, true);
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(readers); i++)
+		KUNIT_ASSERT_EQ(test, core_start(&readers[i], look_at_all, &book), 0);
+	for (i = 0; i < ARRAY_SIZE(writers); i++)
+		KUNIT_ASSERT_EQ(test, core_start(&writers[i], write_it, &book), 0);
+	for (i = 0; i < ARRAY_SIZE(writers); i++)
+		KUNIT_EXPECT_TRUE(test, core_join(&writers[i]));
+	WRITE_ONCE(book.stop, true);
+	for (i = 0; i < ARRAY_SIZE(readers); i++)
+		KUNIT_EXPECT_TRUE(test, core_join(&readers[i]));
+	KUNIT_EXPECT_EQ(test, atomic_read(&book.others), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&book.too_many), 0);
+	KUNIT_EXPECT_EQ(test, atomic_read(&book.refused), 0);
+	KUNIT_EXPECT_EQ(test, rdma_restrack_count(book.dev, RDMA_RESTRACK_PD, true), before);
+}
+
 static struct kunit_case core_track_cases[] = {
 	KUNIT_CASE(every_object_has_an_entry),
 	KUNIT_CASE(numbers_are_not_used_again_at_once),
 	KUNIT_CASE(what_was_refused_is_not_there),
 	KUNIT_CASE(the_end_waits_for_who_looks),
+	KUNIT_CASE_SLOW(readers_and_writers),
 	{}
 };
 

@@ -267,7 +267,7 @@ static void remove_may_use_the_device(struct kunit *test)
  * Everybody at once, for a while: rounds for which there is time, but enough of them that
  * every order of two steps can come about.
  */
-#define CROWD_TIME	(5 * HZ)
+#define CROWD_TIME	(3 * HZ)
 #define CROWD_ROUNDS	25
 #define CROWD_LEAST	3
 

@@ -247,7 +247,7 @@ static void a_device_goes_with_events_on_their_way(struct kunit *test)
 	struct events *e = test->priv;
 	int i, k;
 
-	for (i = 0; i < 10; i++) {
+	for (i = 0; i < 4; i++) {
 		struct ib_device *dev = ib_fake_create(&config);
 
 		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);

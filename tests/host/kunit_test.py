@@ -44,6 +44,14 @@ class Count(unittest.TestCase):
         self.assertEqual(script("kunit").count([ONE, TWO]), {"pass": 2, "fail": 1, "skip": 1})
 
 
+class Slowest(unittest.TestCase):
+    def test_time_since_the_line_before(self):
+        log = ("[    1.000000]     # Subtest: one\n[    1.500000]     ok 1 a\n[    1.600000]     # b: slow\n"
+               "[    4.000000]     not ok 2 b\n[    4.000000] not ok 1 one\n[    9.000000]     # Subtest: two\n"
+               "[   10.000000]     ok 1 c # SKIP no x\n[   10.000000] ok 2 two\n")
+        self.assertEqual(script("kunit").slowest(log, 2), [(2.5, "one.b"), (1.0, "two.c")])
+
+
 class Controls(unittest.TestCase):
     def setUp(self):
         self.kunit = script("kunit")

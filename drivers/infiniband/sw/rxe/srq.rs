@@ -174,7 +174,7 @@ impl Srq {
     /// Replaces the ring by one with room for `max_wr` requests; `EINVAL` if there are more already.
     fn resize(&self, max_wr: u32, limit: Option<u32>, udata: Udata<'_>) -> Result {
         let mut offer = self.offer.lock();
-        let mut fresh = make_state(max_wr, self.core.max_sge, self.is_user, 0)?;
+        let mut fresh = make_state(max_wr, self.core.max_sge, self.is_user, limit.unwrap_or(0))?;
         let new_offer = match fresh.recvs.pages() {
             Some(pages) => {
                 let offer = mmap::maps_of(udata)?.offer(&pages)?;

@@ -33,6 +33,7 @@
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/security.h>
+#include <linux/semaphore.h>
 #include <linux/srcu.h>
 #include <linux/sysfs.h>
 #include <linux/udp.h>

@@ -23,6 +23,11 @@ __rust_helper void rust_helper_rdma_local_bh_enable(void)
 	local_bh_enable();
 }
 
+__rust_helper void rust_helper_rdma_sema_init(struct semaphore *sem, int count)
+{
+	sema_init(sem, count);
+}
+
 __rust_helper void rust_helper_spin_lock_bh(spinlock_t *lock)
 {
 	spin_lock_bh(lock);

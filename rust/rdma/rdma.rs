@@ -76,6 +76,7 @@ pub mod rwlock;
 pub mod rwsem;
 pub mod sa;
 pub mod self_qp;
+pub mod sem_lock;
 pub mod softirq;
 pub mod spinlock;
 pub mod srq;

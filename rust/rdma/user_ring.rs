@@ -510,6 +510,11 @@ impl ReportRing {
             .distance(self.ring.theirs(Field::Consumer), self.next)
     }
 
+    /// Up to where user space says that it has taken records.
+    pub fn taken_to(&self) -> u32 {
+        self.ring.theirs(Field::Consumer)
+    }
+
     /// Adds a record.
     pub fn push<T: IntoBytes>(&mut self, value: &T) -> Result<(), Full> {
         let after = self.ring.geometry.next(self.next);

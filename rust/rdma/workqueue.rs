@@ -21,6 +21,8 @@ use kernel::workqueue::{HasDelayedWork, HasWork, Queue, Work, WorkItem};
 pub const PERCPU: u32 = bindings::wq_flags_WQ_PERCPU;
 /// Runs items on any CPU.
 pub const UNBOUND: u32 = bindings::wq_flags_WQ_UNBOUND;
+/// Runs items in a softirq of the CPU that queues them, soon; they must not sleep. With `PERCPU`.
+pub const BH: u32 = bindings::wq_flags_WQ_BH;
 /// Makes progress when memory is short.
 pub const MEM_RECLAIM: u32 = bindings::wq_flags_WQ_MEM_RECLAIM;
 /// Uses the high-priority workers.

@@ -311,6 +311,15 @@ impl CqCore {
         Ok(due)
     }
 
+    /// Up to where a process says that it has taken completions. A number to be compared with an
+    /// earlier one, for guesses only.
+    pub(crate) fn taken_to(&self) -> u32 {
+        match &self.queue.state.lock().entries {
+            Entries::User(ring) => ring.taken_to(),
+            Entries::Kernel(_) => 0,
+        }
+    }
+
     /// Calls the consumer's handler if it is due. The caller holds no lock, and interrupts are
     /// enabled.
     pub(crate) fn notify(&self) {

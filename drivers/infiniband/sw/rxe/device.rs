@@ -55,7 +55,6 @@ use rdma::{
         StaticGroup,
         StaticList, //
     },
-    workqueue::WorkQueue,
 };
 
 use crate::{
@@ -68,6 +67,7 @@ use crate::{
         self,
         IdTable, //
     },
+    link::Queues,
     mcast::McastTable,
     params, port,
     qp::QpCore,
@@ -90,8 +90,8 @@ pub(crate) struct Shared {
     /// Groups and their members.
     #[pin]
     pub(crate) mcast: McastTable<QpCore>,
-    /// Where tasks run.
-    pub(crate) queue: Arc<WorkQueue>,
+    /// Where queue pairs run.
+    pub(crate) queues: Arc<Queues>,
     /// The Ethernet address of the interface, in the upper six bytes of the big-endian number.
     mac: Atomic<u64>,
     /// The MTU of the port, as the number of C.
@@ -101,7 +101,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn new(netdev: &NetDevice, queue: Arc<WorkQueue>) -> Result<Arc<Self>> {
+    fn new(netdev: &NetDevice, queues: Arc<Queues>) -> Result<Arc<Self>> {
         let counters = Counters::new()?;
         let qps = ids::queue_pairs()?;
         let objects = ids::Tables::new()?;
@@ -111,7 +111,7 @@ impl Shared {
                 qps,
                 objects,
                 mcast <- McastTable::new(),
-                queue,
+                queues,
                 mac: Atomic::new(0),
                 mtu: Atomic::new(0),
                 bad_pkeys: Atomic::new(0),
@@ -208,9 +208,9 @@ impl Rxe {
     pub(crate) fn new(
         netdev: &NetDevice,
         sockets: SocketShare<RoceReceiver>,
-        queue: Arc<WorkQueue>,
+        queues: Arc<Queues>,
     ) -> Result<impl PinInit<Self, Error>> {
-        let shared = Shared::new(netdev, queue)?;
+        let shared = Shared::new(netdev, queues)?;
         let mac = netdev.hw_addr().unwrap_or_else(port::random_mac);
         let system_guid = port::guid(mac);
         let node_guid = port::node_guid(netdev, mac);

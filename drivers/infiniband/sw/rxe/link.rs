@@ -43,7 +43,9 @@ use rdma::{
     static_lock::StaticSpinLock,
     workqueue::{
         WorkQueue,
+        BH,
         MEM_RECLAIM,
+        PERCPU,
         UNBOUND, //
     },
 };
@@ -60,10 +62,18 @@ use crate::{
     sockets::Sockets, //
 };
 
+/// Where the queue pairs of all devices run.
+pub(crate) struct Queues {
+    /// Items that may sleep.
+    pub(crate) tasks: WorkQueue,
+    /// Items that run in softirqs.
+    pub(crate) softirqs: WorkQueue,
+}
+
 /// What links of all namespaces share.
 #[pin_data]
 pub(crate) struct Links {
-    queue: Arc<WorkQueue>,
+    queues: Arc<Queues>,
     sockets: Arc<Sockets<RoceReceiver>>,
     /// Held while a link is made, so that an interface gets only one.
     #[pin]
@@ -76,14 +86,15 @@ static LINKS: StaticSpinLock<Option<Arc<Links>>> = StaticSpinLock::new(None);
 impl Links {
     /// Makes it, for the callbacks to find. May sleep.
     pub(crate) fn publish() -> Result<Published> {
-        let queue = Arc::new(
-            WorkQueue::new(c"rxe_wq", UNBOUND | MEM_RECLAIM, 0)?,
-            GFP_KERNEL,
-        )?;
+        let queues = Queues {
+            tasks: WorkQueue::new(c"rxe_wq", UNBOUND | MEM_RECLAIM, 0)?,
+            softirqs: WorkQueue::new(c"rxe_bh_wq", BH | PERCPU, 0)?,
+        };
+        let queues = Arc::new(queues, GFP_KERNEL)?;
         let sockets = Sockets::new()?;
         let links = Arc::pin_init(
             pin_init!(Self {
-                queue,
+                queues,
                 sockets,
                 adding <- new_mutex!(()),
             }),
@@ -110,7 +121,7 @@ impl Links {
 
         let net = NetRef::of_netdev(netdev).ok_or(ENODEV)?;
         let share = self.sockets.acquire(&net)?;
-        let rxe = Rxe::new(netdev, share, self.queue.clone())?;
+        let rxe = Rxe::new(netdev, share, self.queues.clone())?;
         let device = NewDevice::with_ops(
             net.home_of_devices()?,
             &OpTable::new().with_files(&FILES),
@@ -173,8 +184,10 @@ impl Drop for Published {
     fn drop(&mut self) {
         let links = LINKS.lock().take();
         if let Some(links) = links {
-            // The queue is destroyed with its last owner, which must not be one of its own items.
-            links.queue.drain();
+            // The queues are destroyed with their last owner, which must not be one of their own
+            // items. Those in softirqs queue others, but not the other way round.
+            links.queues.softirqs.drain();
+            links.queues.tasks.drain();
         }
     }
 }

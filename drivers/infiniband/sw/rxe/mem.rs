@@ -10,6 +10,8 @@
 //!
 //! Lock order: window, then region. Both may be taken in any context.
 
+mod sleepers;
+
 use crate::{
     mr::{
         MrCore,
@@ -33,6 +35,10 @@ use rdma::{
     },
     id_table::IdTable,
     mr::Access, //
+};
+pub(crate) use sleepers::{
+    Sleeper,
+    Sleepers, //
 };
 
 /// Indices of regions: 1 to 2^19.
@@ -79,6 +85,8 @@ pub(crate) struct Asker {
 pub(crate) struct Memory {
     pub(crate) regions: Arc<IdTable<MrCore>>,
     pub(crate) windows: Arc<IdTable<MwCore>>,
+    /// Those whose use may sleep.
+    pub(crate) sleepers: Arc<Sleepers>,
 }
 
 impl Memory {
@@ -87,6 +95,7 @@ impl Memory {
         Ok(Self {
             regions: IdTable::new(MR_FIRST..=MR_LAST)?,
             windows: IdTable::new(MW_FIRST..=MW_LAST)?,
+            sleepers: Sleepers::new()?,
         })
     }
 

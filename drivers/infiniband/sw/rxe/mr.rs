@@ -12,6 +12,7 @@ mod verbs;
 use crate::{
     mem::{
         Fault,
+        Sleepers,
         Work,
         KEY_TAG, //
     },
@@ -351,7 +352,7 @@ impl MrCore {
     ///
     /// `EINVAL` if windows are bound, or for what cannot be registered; `EACCES` if the pages were
     /// not pinned for writing and now shall be writable. Nothing has changed then.
-    fn reregister(&self, device: &Device, change: &Change) -> Result {
+    fn reregister(&self, device: &Device, sleepers: &Arc<Sleepers>, change: &Change) -> Result {
         if let (None, None, Some(pd)) = (change.memory, change.access, change.pd) {
             return self.move_to(pd);
         }
@@ -365,7 +366,7 @@ impl MrCore {
         let access = change.access.unwrap_or(old_access);
         let mut fresh = match change.memory {
             Some((start, length, iova)) => {
-                let backing = Backing::user(device, start, length, iova, access)?;
+                let backing = Backing::user(device, sleepers, start, length, iova, access)?;
                 Some((backing, iova, length))
             }
             None => None,

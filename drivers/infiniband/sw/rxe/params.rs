@@ -57,6 +57,9 @@ pub(crate) const RX_QUEUE_MAX: usize = 4096;
 /// Packets or work requests that a task handles before others get their turn.
 pub(crate) const TASK_BUDGET: u32 = 1024;
 
+/// As [`TASK_BUDGET`], in a softirq or within the call of a process.
+pub(crate) const SOFT_BUDGET: u32 = 128;
+
 /// `IB_DEVICE_*` flags of a device.
 pub(crate) const DEVICE_CAPS: u64 = (bindings::ib_device_cap_flags_IB_DEVICE_BAD_PKEY_CNTR
     | bindings::ib_device_cap_flags_IB_DEVICE_BAD_QKEY_CNTR

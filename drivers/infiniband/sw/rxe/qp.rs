@@ -10,7 +10,7 @@
 //! | lock | protects | taken in |
 //! |---|---|---|
 //! | [`QpCore::attrs`] | attributes; serialises changes of state | verbs, tasks after a failure |
-//! | [`QpCore::send`], [`QpCore::recv`] | one side of the state machine each | tasks, verbs |
+//! | [`QpCore::send`], [`QpCore::recv`] | one side of the state machine each | tasks, verbs; softirqs try |
 //! | [`QpCore::gate`] | what the receive path asks first | any context |
 //!
 //! In this order, but never both sides at once. Inside the sides are the locks of memory, of
@@ -22,6 +22,7 @@ mod outbox;
 mod path;
 mod recv;
 mod send;
+mod side;
 mod tasks;
 mod verbs;
 
@@ -81,6 +82,7 @@ use attrs::Attrs;
 use outbox::Outbox;
 use recv::Responder;
 use send::Sender;
+use side::Side;
 pub(crate) use verbs::Qp;
 use verbs::RecvSource;
 
@@ -111,9 +113,13 @@ pub(crate) struct QpCore {
     #[pin]
     attrs: Mutex<Attrs>,
     #[pin]
-    send: Mutex<Sender>,
+    send: Side<Sender>,
     #[pin]
-    recv: Mutex<Responder>,
+    recv: Side<Responder>,
+    /// How far the completion queues had been taken when a process rang the doorbell last.
+    taken_to: Atomic<u64>,
+    /// A side has failed, and the send task has to tell the other one.
+    failing: Atomic<bool>,
     sq: Arc<SendQueue>,
     rq: RecvSource,
     send_cq: Arc<CqCore>,
@@ -135,11 +141,17 @@ pub(crate) struct QpCore {
     recv_work: Work<QpCore, { tasks::RECV }>,
     #[pin]
     timer_work: DelayedWork<QpCore, { tasks::TIMER }>,
+    #[pin]
+    soft_send_work: Work<QpCore, { tasks::SOFT_SEND }>,
+    #[pin]
+    soft_recv_work: Work<QpCore, { tasks::SOFT_RECV }>,
 }
 
 impl_has_work! {
     impl HasWork<Self, { tasks::SEND }> for QpCore { self.send_work }
     impl HasWork<Self, { tasks::RECV }> for QpCore { self.recv_work }
+    impl HasWork<Self, { tasks::SOFT_SEND }> for QpCore { self.soft_send_work }
+    impl HasWork<Self, { tasks::SOFT_RECV }> for QpCore { self.soft_recv_work }
 }
 impl_has_delayed_work! {
     impl HasDelayedWork<Self, { tasks::TIMER }> for QpCore { self.timer_work }
@@ -235,9 +247,9 @@ impl QpCore {
         skb.forget_device();
         queue.push_back(skb);
         if is_request {
-            self.schedule_recv();
+            self.kick_recv();
         } else {
-            self.schedule_send();
+            self.kick_send();
         }
     }
 }
@@ -251,7 +263,7 @@ impl Member for QpCore {
 impl Wake for QpCore {
     fn wake(self: Arc<Self>) {
         // Either side may have been the one to wait.
-        self.schedule_send();
-        self.schedule_recv();
+        self.kick_send();
+        self.kick_recv();
     }
 }

@@ -7,7 +7,11 @@ use super::{
     Prepared,
     Stage, //
 };
-use crate::mem::Work;
+use crate::mem::{
+    Sleeper,
+    Sleepers,
+    Work, //
+};
 use kernel::{
     prelude::*,
     sync::Arc, //
@@ -45,9 +49,15 @@ pub(super) enum Backing {
     /// In a dma-buf.
     DmaBuf(DmaBufMemory),
     /// In pages of a process that are fetched on demand.
-    OnDemand(Arc<OdpMemory>),
+    OnDemand(
+        Arc<OdpMemory>,
+        #[expect(dead_code, reason = "ends with the region")] Sleeper,
+    ),
     /// Anywhere in a process.
-    Process(Arc<ProcessMemory>),
+    Process(
+        Arc<ProcessMemory>,
+        #[expect(dead_code, reason = "ends with the region")] Sleeper,
+    ),
 }
 
 /// The backings whose use may sleep.
@@ -95,8 +105,8 @@ impl Backing {
     #[inline]
     pub(super) fn sleeping(&self) -> Option<Sleeping> {
         match self {
-            Self::OnDemand(memory) => Some(Sleeping::OnDemand(memory.clone())),
-            Self::Process(memory) => Some(Sleeping::Process(memory.clone())),
+            Self::OnDemand(memory, _) => Some(Sleeping::OnDemand(memory.clone())),
+            Self::Process(memory, _) => Some(Sleeping::Process(memory.clone())),
             _ => None,
         }
     }
@@ -109,13 +119,16 @@ impl Backing {
             Self::Pinned(memory) => dispatch!(memory, at, work, memory.write_back(at, len)),
             Self::Fast(memory) => dispatch!(memory, at, work, Err(EACCES)),
             Self::DmaBuf(memory) => dispatch!(memory, at, work, Err(EACCES)),
-            Self::None | Self::OnDemand(_) | Self::Process(_) => Err(EACCES),
+            Self::None | Self::OnDemand(..) | Self::Process(..) => Err(EACCES),
         }
     }
 
     /// Whether the memory is that of a process, which can be registered anew.
     pub(super) fn is_user(&self) -> bool {
-        matches!(self, Self::Pinned(_) | Self::OnDemand(_) | Self::Process(_))
+        matches!(
+            self,
+            Self::Pinned(_) | Self::OnDemand(..) | Self::Process(..)
+        )
     }
 
     /// Whether the memory can be used with `access` instead of `old`.
@@ -125,8 +138,10 @@ impl Backing {
     pub(super) fn allows(&self, old: Access, access: Access) -> Result {
         let (writable, persistent) = match self {
             Self::Pinned(memory) => (memory.writable(), memory.is_persistent()),
-            Self::OnDemand(memory) => (memory.writable(), old.contains(Access::FLUSH_PERSISTENT)),
-            Self::Process(memory) => (memory.writable(), false),
+            Self::OnDemand(memory, _) => {
+                (memory.writable(), old.contains(Access::FLUSH_PERSISTENT))
+            }
+            Self::Process(memory, _) => (memory.writable(), false),
             _ => return Err(EINVAL),
         };
         if umem::Access::from_bits(access.bits()).writable() && !writable {
@@ -141,7 +156,7 @@ impl Backing {
 
     /// Waits until the memory is not used any more, and lets go of it. May sleep.
     pub(super) fn close(self) {
-        if let Self::OnDemand(memory) = &self {
+        if let Self::OnDemand(memory, _) = &self {
             memory.close();
         }
     }
@@ -152,6 +167,7 @@ impl Backing {
     /// is not persistent; otherwise the errors of pinning.
     pub(super) fn user(
         device: &Device,
+        sleepers: &Arc<Sleepers>,
         start: u64,
         length: u64,
         iova: u64,
@@ -165,7 +181,8 @@ impl Backing {
                 return Err(EINVAL);
             }
             let memory = ProcessMemory::current(rights.writable())?;
-            return Ok(Self::Process(Arc::new(memory, GFP_KERNEL)?));
+            let memory = Arc::new(memory, GFP_KERNEL)?;
+            return Ok(Self::Process(memory, sleepers.announce()));
         }
         let wraps = start.checked_add(length).is_none() || iova.checked_add(length).is_none();
         if length == 0 || wraps {
@@ -176,7 +193,7 @@ impl Backing {
             let memory = Arc::new(memory, GFP_KERNEL)?;
             // Only what is there; the rest comes with its use.
             memory.prefetch(0, length, Prefetch::Present)?;
-            return Ok(Self::OnDemand(memory));
+            return Ok(Self::OnDemand(memory, sleepers.announce()));
         }
         let memory = PinnedMemory::pin(device, start, length, rights)?;
         if persistent && !memory.is_persistent() {
@@ -209,12 +226,13 @@ impl OpenMr {
     /// Memory of the calling process. May sleep; errors as those of [`Backing::user`].
     pub(super) fn user(
         device: &Device,
+        sleepers: &Arc<Sleepers>,
         start: u64,
         length: u64,
         iova: u64,
         access: Access,
     ) -> Result<Self> {
-        let backing = Backing::user(device, start, length, iova, access)?;
+        let backing = Backing::user(device, sleepers, start, length, iova, access)?;
         Ok(Self::of(backing, access, iova, length))
     }
 

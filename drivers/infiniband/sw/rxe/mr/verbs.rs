@@ -160,8 +160,10 @@ impl MrOps<Rxe> for Mr {
         _udata: Udata<'_>,
     ) -> impl PinInit<Self, Error> {
         check_rights(access)?;
+        let sleepers = &Shared::of(pd.device()).objects.memory.sleepers;
         let device = pd.device().core();
-        let open = OpenMr::user(device, region.start, region.length, region.iova, access)?;
+        let (start, length) = (region.start, region.length);
+        let open = OpenMr::user(device, sleepers, start, length, region.iova, access)?;
         Self::in_domain(pd, mr, open)
     }
 
@@ -187,7 +189,9 @@ impl MrOps<Rxe> for Mr {
             access: change.access,
             pd: change.pd.map(|pd| pd.id()),
         };
-        this.core.reregister(this.device().core(), &change)
+        let device = this.device();
+        let sleepers = &Shared::of(device).objects.memory.sleepers;
+        this.core.reregister(device.core(), sleepers, &change)
     }
 
     fn map_sg(this: &provider::Mr<Rxe>, list: SgList<'_>) -> Result<u32> {

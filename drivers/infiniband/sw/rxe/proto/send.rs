@@ -102,6 +102,11 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
         self.state
     }
 
+    /// Whether no request is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.window.len() == 0
+    }
+
     /// The sequence number of the next packet that was never sent (`sq_psn` of a query).
     pub(crate) fn next_psn(&self) -> Psn {
         self.max

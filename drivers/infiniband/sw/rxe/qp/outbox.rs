@@ -102,6 +102,14 @@ impl Outbox {
         self.tell(qp);
     }
 
+    /// As [`deliver`](Self::deliver), where it must not sleep.
+    pub(super) fn deliver_soft(self, qp: &Arc<QpCore>) {
+        if self.failed {
+            qp.note_failure();
+        }
+        self.tell(qp);
+    }
+
     /// As [`deliver`](Self::deliver), when a failure needs not be spread any more.
     pub(super) fn tell(self, qp: &Arc<QpCore>) {
         if self.overflow_send {

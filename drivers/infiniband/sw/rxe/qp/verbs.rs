@@ -52,6 +52,7 @@ use super::{
         SendCtx,
         Sender, //
     },
+    side::Side,
     tasks,
     Gate,
     Outbox,
@@ -117,6 +118,8 @@ fn peers(av: &Av) -> (Gid, Gid) {
 pub(crate) struct Qp {
     core: Arc<QpCore>,
     kind: QpType,
+    /// Of a process.
+    user: bool,
     signals_all: bool,
     cap: QpCap,
     send_offer: Option<Offer>,
@@ -248,8 +251,10 @@ impl Qp {
                     closed: false,
                 }, "rxe_qp_gate"),
                 attrs <- new_mutex!(Attrs::new(port), "rxe_qp_attrs"),
-                send <- new_mutex!(sender, "rxe_qp_send"),
-                recv <- new_mutex!(responder, "rxe_qp_recv"),
+                send <- Side::new(sender),
+                recv <- Side::new(responder),
+                taken_to: Atomic::new(u64::MAX),
+                failing: Atomic::new(false),
                 sq,
                 rq,
                 send_cq,
@@ -262,6 +267,8 @@ impl Qp {
                 send_work <- new_work!("rxe_send"),
                 recv_work <- new_work!("rxe_recv"),
                 timer_work <- new_delayed_work!("rxe_timer"),
+                soft_send_work <- new_work!("rxe_soft_send"),
+                soft_recv_work <- new_work!("rxe_soft_recv"),
             }),
             GFP_KERNEL,
         )?;
@@ -271,6 +278,7 @@ impl Qp {
         Ok(Self {
             core,
             kind,
+            user,
             signals_all: request.signals_all(),
             cap,
             send_offer,
@@ -306,14 +314,14 @@ impl QpCore {
             self.update_sides(&attrs);
             match (step, resources) {
                 (Some((Step::StartReceive, to)), Some(resources)) => {
-                    let mut responder = self.recv.lock();
-                    responder.side.start(&attrs.for_recv(), resources);
-                    drop(responder);
+                    let attrs = attrs.for_recv();
+                    self.with_recv(|responder| responder.side.start(&attrs, resources));
                     self.set_state(to);
                 }
                 (step, resources) => {
                     if let Some(resources) = resources {
-                        let old = self.recv.lock().side.set_resources(resources);
+                        let old =
+                            self.with_recv(|responder| responder.side.set_resources(resources));
                         drop(old);
                     }
                     if let Some((step, to)) = step {
@@ -329,7 +337,7 @@ impl QpCore {
     /// What a change of state means. `EINVAL` if there is no such change, or its attributes are not
     /// those that it needs.
     fn step(
-        &self,
+        self: &Arc<Self>,
         kind: QpType,
         now: QpState,
         attr: &QpAttr,
@@ -348,7 +356,8 @@ impl QpCore {
         if !core_qp::transition(raw(now)?, raw(to)?, kind, mask) {
             return Err(EINVAL);
         }
-        let draining = matches!(self.send.lock().side.state(), SendState::Draining { .. });
+        let state = self.with_send(|sender| sender.side.state());
+        let draining = matches!(state, SendState::Draining { .. });
         if draining && !matches!(to, QpState::Err | QpState::Reset) {
             return Err(EINVAL);
         }
@@ -369,15 +378,16 @@ impl QpCore {
 
     /// Lets the sides know of new attributes, as far as they are started.
     fn update_sides(self: &Arc<Self>, attrs: &Attrs) {
-        {
-            let side = &mut self.send.lock().side;
-            if side.state() != SendState::Idle {
-                side.set_attrs(&attrs.for_send(self.transport, tasks::port_mtu(&self.shared)));
+        let for_send = attrs.for_send(self.transport, tasks::port_mtu(&self.shared));
+        self.with_send(|sender| {
+            if sender.side.state() != SendState::Idle {
+                sender.side.set_attrs(&for_send);
             }
-        }
-        let side = &mut self.recv.lock().side;
-        side.set_allowed(attrs.allowed());
-        side.set_min_rnr_timer(attrs.min_rnr_timer());
+        });
+        self.with_recv(|responder| {
+            responder.side.set_allowed(attrs.allowed());
+            responder.side.set_min_rnr_timer(attrs.min_rnr_timer());
+        });
     }
 
     /// Sets the state. The caller holds the lock of the attributes.
@@ -403,44 +413,43 @@ impl QpCore {
             }
             Step::StartSend | Step::ResumeSend => {
                 let attrs = attrs.for_send(self.transport, tasks::port_mtu(&self.shared));
-                self.send.lock().side.start(&attrs);
+                self.with_send(|sender| sender.side.start(&attrs));
                 self.set_state(to);
                 self.schedule_send();
             }
             Step::Drain => {
                 self.set_state(to);
                 let Some(way) = self.way() else { return };
-                let mut sender = self.send.lock();
-                let Sender { side, routes, .. } = &mut *sender;
-                let mut ctx = SendCtx::new(self, &way, routes, outbox);
-                side.drain(&mut ctx, attrs.sqd_notify());
+                self.with_send(|sender| {
+                    let Sender { side, routes, .. } = sender;
+                    let mut ctx = SendCtx::new(self, &way, routes, outbox);
+                    side.drain(&mut ctx, attrs.sqd_notify());
+                });
             }
         }
     }
 
     /// Forgets all requests, packets and paths, without completions. The state has been changed, so
     /// that nothing new comes in.
-    fn forget(&self, attrs: &mut Attrs) {
+    fn forget(self: &Arc<Self>, attrs: &mut Attrs) {
         {
             let mut gate = self.gate.lock();
             gate.av = None;
             gate.peers = None;
         }
-        {
-            let mut sender = self.send.lock();
+        self.with_send(|sender| {
             sender.side.reset();
             sender.routes.clear();
             self.sq.discard();
-        }
-        {
-            let mut responder = self.recv.lock();
+        });
+        self.with_recv(|responder| {
             responder.side.reset();
             responder.routes.clear();
             responder.waiting = None;
             if let RecvSource::Own(rq) = &self.rq {
                 rq.discard();
             }
-        }
+        });
         self.requests.clear();
         self.responses.clear();
         attrs.clear_paths();
@@ -458,6 +467,8 @@ impl QpCore {
         cancel_delayed_sync::<_, { tasks::TIMER }>(self);
         cancel_sync::<_, { tasks::SEND }>(self);
         cancel_sync::<_, { tasks::RECV }>(self);
+        cancel_sync::<_, { tasks::SOFT_SEND }>(self);
+        cancel_sync::<_, { tasks::SOFT_RECV }>(self);
         let mut attrs = self.attrs.lock();
         self.forget(&mut attrs);
     }
@@ -517,13 +528,12 @@ impl QpOps<Rxe> for Qp {
         let core = &this.core;
         core.attrs.lock().report(attr);
         attr.set_cap(this.cap);
-        {
-            let side = &core.send.lock().side;
-            attr.set_sq_psn(side.next_psn().get());
-            let draining = matches!(side.state(), SendState::Draining { .. });
+        core.with_send(|sender| {
+            attr.set_sq_psn(sender.side.next_psn().get());
+            let draining = matches!(sender.side.state(), SendState::Draining { .. });
             attr.set_sq_draining(draining.into());
-        }
-        attr.set_rq_psn(core.recv.lock().side.expected_psn().get());
+        });
+        attr.set_rq_psn(core.with_recv(|responder| responder.side.expected_psn().get()));
         if let Some(state) = core_qp::QpState::from_raw(core.state().code()) {
             attr.set_state(state);
             attr.set_cur_state(state);
@@ -560,7 +570,12 @@ impl QpOps<Rxe> for Qp {
                 break;
             }
         }
-        core.schedule_send();
+        if this.user {
+            core.doorbell();
+        } else {
+            // From any context, and perhaps from the handler of a completion.
+            core.schedule_send();
+        }
         if state == QpState::Err {
             // A process tells of no receives that it posts; those are to be flushed as well. A change
             // to this state since then has had both queues flushed.

@@ -1,5 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0
 
+__rust_helper unsigned int rust_helper_rdma_skb_frag_size(unsigned int room)
+{
+	return SKB_DATA_ALIGN(room) + SKB_DATA_ALIGN(sizeof(struct skb_shared_info));
+}
+
+__rust_helper struct page *rust_helper_rdma_alloc_pages(gfp_t gfp, unsigned int order)
+{
+	return alloc_pages(gfp, order);
+}
+
+__rust_helper void *rust_helper_rdma_page_address(struct page *page)
+{
+	return page_address(page);
+}
+
+__rust_helper int rust_helper_rdma_page_ref_count(struct page *page)
+{
+	return page_ref_count(page);
+}
+
+__rust_helper void rust_helper_rdma_page_ref_inc(struct page *page)
+{
+	page_ref_inc(page);
+}
+
 __rust_helper void rust_helper_skb_reserve(struct sk_buff *skb, int len)
 {
 	skb_reserve(skb, len);

@@ -2,6 +2,7 @@
 
 //! What the core needs of the network stack.
 
+pub mod frag;
 pub mod frame;
 pub mod membership;
 pub mod netdev;

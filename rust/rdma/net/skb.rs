@@ -18,6 +18,7 @@ use kernel::sync::Arc;
 use kernel::types::Opaque;
 
 use crate::gfp::Gfp;
+use crate::net::frag::{self, FragPool};
 use crate::net::NetDevice;
 
 /// The headers group of a buffer: a union of one anonymous and one named struct.
@@ -77,6 +78,17 @@ impl SkBuff {
         // SAFETY: Plain allocation, on any node.
         let skb = unsafe { bindings::__alloc_skb(total, gfp.as_raw(), 0, bindings::NUMA_NO_NODE) };
         let skb = NonNull::new(skb).ok_or(ENOMEM)?;
+        // SAFETY: The buffer is new and has room for `total` bytes.
+        unsafe { bindings::skb_reserve(skb.as_ptr(), reserve) };
+        // INVARIANT: The buffer is new.
+        Ok(Self(skb))
+    }
+
+    /// As [`new`](Self::new), in memory of a pool.
+    pub fn new_in(pool: &mut FragPool, headroom: usize, size: usize) -> Result<Self> {
+        let total = u32::try_from(headroom.checked_add(size).ok_or(EINVAL)?)?;
+        let reserve = i32::try_from(headroom)?;
+        let skb = NonNull::new(frag::build(pool, total)).ok_or(ENOMEM)?;
         // SAFETY: The buffer is new and has room for `total` bytes.
         unsafe { bindings::skb_reserve(skb.as_ptr(), reserve) };
         // INVARIANT: The buffer is new.

@@ -69,7 +69,9 @@ use crate::{
     },
     link::Queues,
     mcast::McastTable,
-    params, port,
+    params,
+    pools::Pools,
+    port,
     qp::QpCore,
     rx::RoceReceiver,
     sockets::SocketShare,
@@ -90,6 +92,9 @@ pub(crate) struct Shared {
     /// Groups and their members.
     #[pin]
     pub(crate) mcast: McastTable<QpCore>,
+    /// Memory for packets.
+    #[pin]
+    pub(crate) pools: Pools,
     /// Where queue pairs run.
     pub(crate) queues: Arc<Queues>,
     /// The Ethernet address of the interface, in the upper six bytes of the big-endian number.
@@ -105,12 +110,14 @@ impl Shared {
         let counters = Counters::new()?;
         let qps = ids::queue_pairs()?;
         let objects = ids::Tables::new()?;
+        let pools = Pools::new()?;
         let shared = Arc::pin_init(
             pin_init!(Self {
                 counters,
                 qps,
                 objects,
                 mcast <- McastTable::new(),
+                pools <- pools,
                 queues,
                 mac: Atomic::new(0),
                 mtu: Atomic::new(0),

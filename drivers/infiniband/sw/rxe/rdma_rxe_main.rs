@@ -22,6 +22,7 @@ mod mr;
 mod mw;
 mod params;
 mod pd;
+mod pools;
 mod port;
 mod proto;
 mod qp;

@@ -13,6 +13,7 @@ use rdma::{
     crc32::crc32_le,
     gfp::Gfp,
     net::{
+        frag::FragPool,
         netdev::Mac,
         route::Route,
         skb::{
@@ -161,20 +162,25 @@ pub(crate) enum NoPacket<E> {
     Payload(E),
 }
 
-/// Makes a packet, complete from the IP header on, with `headroom` bytes in front of it. `fill` has
-/// to write the whole payload.
+/// Makes a packet, complete from the IP header on, with `headroom` bytes in front of it; in memory
+/// of `pool`, if there is one and it has some. `fill` has to write the whole payload.
 pub(crate) fn assemble<E>(
     frame: &Frame,
     segment: &Segment,
     id: u16,
     headroom: usize,
+    pool: Option<&mut FragPool>,
     fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
 ) -> Result<SkBuff, NoPacket<E>> {
     let len = segment.wire_len();
     let total = frame.len() + len;
     let lost = |_| NoPacket::Lost;
 
-    let mut skb = SkBuff::new(headroom, total, Gfp::ATOMIC).map_err(lost)?;
+    let pooled = pool.and_then(|pool| SkBuff::new_in(pool, headroom, total).ok());
+    let mut skb = match pooled {
+        Some(skb) => skb,
+        None => SkBuff::new(headroom, total, Gfp::ATOMIC).map_err(lost)?,
+    };
     let packet = skb.put(total).map_err(lost)?;
     frame.write(packet, len, id).ok_or(NoPacket::Lost)?;
     let headers = segment.headers.as_bytes();

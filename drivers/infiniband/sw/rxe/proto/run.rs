@@ -224,18 +224,12 @@ impl Run {
         let start = number == 0;
         let end = number + 1 == self.total;
         let body = self.body(start, end);
-        let last_here = i + 1 == self.count;
         let bth = Bth {
             solicited: self.solicited && end,
             migrated: false,
             pkey: self.common.pkey,
             dest_qp: self.common.dest_qp,
-            ack_req: match self.acks {
-                AckRequests::Never => false,
-                AckRequests::EndAndEvery { every, here } => {
-                    end || (here && last_here) || (number + 1) % every.max(1) == 0
-                }
-            },
+            ack_req: self.asks_for_ack(i),
             psn: self.psn.add(i),
         };
         let headers = HeaderBuf::new(
@@ -253,9 +247,41 @@ impl Run {
         })
     }
 
-    /// All packets from packet `from` of the run on.
+    /// Whether packet `i` of the run asks for an acknowledgement.
+    #[inline]
+    fn asks_for_ack(&self, i: u32) -> bool {
+        let number = self.first + i;
+        match self.acks {
+            AckRequests::Never => false,
+            AckRequests::EndAndEvery { every, here } => {
+                number + 1 == self.total
+                    || (here && i + 1 == self.count)
+                    || (number + 1) % every.max(1) == 0
+            }
+        }
+    }
+
+    /// All packets from packet `from` of the run on. Those in the middle of a message are made of
+    /// the first one of them.
     pub(crate) fn segments(&self, from: u32) -> impl Iterator<Item = Segment> + '_ {
-        (from..self.count).map_while(|i| self.segment(i))
+        let mut middle: Option<Segment> = None;
+        (from..self.count).map_while(move |i| {
+            let number = self.first + i;
+            if number == 0 || number + 1 == self.total {
+                return self.segment(i);
+            }
+            if middle.is_none() {
+                middle = self.segment(i);
+            }
+            let first = middle.as_ref()?;
+            let (psn, ack_req) = (self.psn.add(i), self.asks_for_ack(i));
+            Some(Segment {
+                headers: first.headers.for_packet(psn, ack_req),
+                // Before the last packet all are full.
+                offset: number.saturating_mul(self.common.mtu),
+                len: first.len,
+            })
+        })
     }
 
     fn body(&self, start: bool, end: bool) -> Body {
@@ -333,6 +359,30 @@ mod tests {
                     number += run.packets();
                 }
                 assert_eq!((offset, number), (len, packets_of(len, 256)));
+            }
+        }
+    }
+
+    #[test]
+    fn packets_in_a_row_are_those_by_themselves() {
+        let aeth = Aeth::from_word(0x1f00_0001);
+        let reth = Reth {
+            va: 4096,
+            key: crate::wire::ext::Key(7),
+            len: 1000,
+        };
+        for content in [
+            Content::Send(SendEnd::Plain),
+            Content::Write(reth, WriteEnd::Plain),
+            Content::ReadResponse(aeth),
+        ] {
+            for (first, from) in [(0, 0), (0, 1), (1, 0), (2, 3), (3, 66)] {
+                let run = run(content, 100 * 256 - 1, first, 70);
+                let same = run.as_ref().is_some_and(|run| {
+                    let each = (from..).map_while(|i| run.segment(i));
+                    run.segments(from).next().is_some() && run.segments(from).eq(each)
+                });
+                assert!(same);
             }
         }
     }

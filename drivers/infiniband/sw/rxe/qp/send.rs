@@ -9,6 +9,7 @@ use kernel::{
 use rdma::{
     jiffies::monotonic_nanos,
     net::{
+        frag::FragPool,
         route::Route,
         train::{
             Train,
@@ -223,6 +224,8 @@ struct Exit<'a> {
     headroom: usize,
     /// Packets go together as far as they can.
     trains: bool,
+    /// Memory for many packets.
+    pool: Option<KBox<FragPool>>,
 }
 
 impl QpCore {
@@ -258,25 +261,33 @@ impl QpCore {
             && run.packets() > 1
             && !run.is_again()
             && self.transport == Transport::Rc;
-        let exit = Exit {
+        let mut exit = Exit {
             route,
             vlan: own.and_then(|own| own.vlan),
             path,
             frame,
             headroom: route.map_or(0, Route::headroom) + if trains { TUNNEL_ROOM } else { 0 },
             trains,
+            pool: trains.then(|| shared.pools.take()).flatten(),
         };
         let mut sent = 0;
+        let mut failed = None;
         while sent < run.packets() && self.flight.has_room() {
-            match self.emit(&exit, run, sent, &mut read) {
+            match self.emit(&mut exit, run, sent, &mut read) {
                 Ok(packets) => sent += packets,
-                Err(status) if sent == 0 => return Err(TxError::Local(status)),
-                Err(_) => break,
+                Err(status) => {
+                    failed = Some(status);
+                    break;
+                }
             }
         }
-        match sent {
-            0 => Err(TxError::Full),
-            sent => Ok(sent),
+        if let Some(pool) = exit.pool {
+            shared.pools.give_back(pool);
+        }
+        match (sent, failed) {
+            (0, Some(status)) => Err(TxError::Local(status)),
+            (0, None) => Err(TxError::Full),
+            (sent, _) => Ok(sent),
         }
     }
 
@@ -284,7 +295,7 @@ impl QpCore {
     /// together, and sends them. Returns how many, at least one.
     fn emit(
         &self,
-        exit: &Exit<'_>,
+        exit: &mut Exit<'_>,
         run: &Run,
         from: u32,
         read: &mut impl FnMut(u32, &mut [u8]) -> Result<(), Status>,
@@ -299,7 +310,10 @@ impl QpCore {
             }
             let id = run.psn().add(i).get() as u16;
             let at = segment.offset;
-            let made = tx::assemble(&exit.frame, &segment, id, exit.headroom, |to| read(at, to));
+            let pool = exit.pool.as_deref_mut();
+            let made = tx::assemble(&exit.frame, &segment, id, exit.headroom, pool, |to| {
+                read(at, to)
+            });
             let skb = match made {
                 Ok(skb) => skb,
                 Err(NoPacket::Payload(status)) if packets == 0 => return Err(status),

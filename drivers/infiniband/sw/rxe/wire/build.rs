@@ -8,6 +8,7 @@ use super::packet::{
     pad_len, Body, Bth, ReadPart, SendEnd, WriteEnd, ACK_REQ, MAX_HEADERS, MIGRATED, QPN_MASK,
     SOLICITED,
 };
+use super::psn::Psn;
 
 /// The headers of a packet, from the base transport header on.
 ///
@@ -50,6 +51,15 @@ impl HeaderBuf {
         }
         buf.put_body(body);
         Some(buf)
+    }
+
+    /// The headers of another packet of the same message, which differ in these fields alone.
+    pub(crate) fn for_packet(&self, psn: Psn, ack_req: bool) -> Self {
+        let mut buf = *self;
+        let ack = if ack_req { ACK_REQ } else { 0 };
+        let [a, b, c, d] = (ack | psn.get()).to_be_bytes();
+        [buf.bytes[8], buf.bytes[9], buf.bytes[10], buf.bytes[11]] = [a, b, c, d];
+        buf
     }
 
     /// The bytes.

@@ -25,6 +25,11 @@ __rust_helper void rust_helper_rdma_page_ref_inc(struct page *page)
 	page_ref_inc(page);
 }
 
+__rust_helper int rust_helper_rdma_skb_cloned(const struct sk_buff *skb)
+{
+	return skb_cloned(skb);
+}
+
 __rust_helper void rust_helper_skb_reserve(struct sk_buff *skb, int len)
 {
 	skb_reserve(skb, len);

@@ -245,6 +245,29 @@ impl SkBuff {
         bytes.try_into().ok()
     }
 
+    /// All of an IP packet with UDP, from its IP header on, to be changed for a moment. Nothing if
+    /// other buffers share the data, some of them are in pages, or UDP does not follow directly.
+    pub fn packet_mut(&mut self) -> Option<&mut [u8]> {
+        let header_len = self.family()?.header_len();
+        // SAFETY: The buffer is valid, and by the type invariant nobody else has it.
+        if self.paged_len() != 0 || unsafe { bindings::rdma_skb_cloned(self.as_raw()) } != 0 {
+            return None;
+        }
+        // SAFETY: The buffer is valid. Its network header is an offset from `head`, set by the
+        // network stack or by `set_ip_header`; `tail` is where the data end. There are no clones, so
+        // that nobody else reads or writes the data.
+        unsafe {
+            let start = usize::from((*self.headers()).network_header);
+            let udp = usize::from((*self.headers()).transport_header);
+            let len = ((*self.as_raw()).tail as usize).checked_sub(start)?;
+            if udp != start.checked_add(header_len)? || len < header_len {
+                return None;
+            }
+            let head = (*self.as_raw()).head;
+            Some(slice::from_raw_parts_mut(head.add(start), len))
+        }
+    }
+
     /// Says that the data start with an IP header of that family, and UDP after it.
     pub fn set_ip_header(&mut self, family: Family) {
         let headers = self.headers();

@@ -111,7 +111,13 @@ impl Arrival {
         })
     }
 
-    fn icrc_is_right(&self) -> bool {
+    fn icrc_is_right(&mut self) -> bool {
+        if let Some(family) = self.skb.family() {
+            // Often nobody else has the packet.
+            if let Some(packet) = self.skb.packet_mut() {
+                return tx::icrc_is_right_in_place(family, packet);
+            }
+        }
         match (self.skb.ip_header(), self.skb.udp_header()) {
             (Some(ip), Some(udp)) => tx::icrc_is_right(ip, udp, self.skb.head()),
             _ => false,
@@ -176,7 +182,7 @@ pub(crate) fn from_own(shared: &Arc<Shared>, mut skb: SkBuff, vlan: Option<u16>)
     }
 }
 
-fn deliver(shared: &Arc<Shared>, arrival: Arrival, check_icrc: bool) {
+fn deliver(shared: &Arc<Shared>, mut arrival: Arrival, check_icrc: bool) {
     match arrival.label.dest_qp {
         params::MULTICAST_QPN => deliver_to_group(shared, arrival, check_icrc),
         qpn => {
@@ -197,7 +203,7 @@ fn deliver(shared: &Arc<Shared>, arrival: Arrival, check_icrc: bool) {
 }
 
 /// Gives each member of a group a share of the packet.
-fn deliver_to_group(shared: &Arc<Shared>, arrival: Arrival, check_icrc: bool) {
+fn deliver_to_group(shared: &Arc<Shared>, mut arrival: Arrival, check_icrc: bool) {
     let Some(members) = shared.mcast.members(&arrival.destination) else {
         return;
     };

@@ -240,6 +240,11 @@ impl RouteCache {
     }
 }
 
+/// As [`icrc_is_right`], of a packet from the IP header on that nobody else has.
+pub(crate) fn icrc_is_right_in_place(family: Family, packet: &mut [u8]) -> bool {
+    icrc::check_in_place::<KernelCrc>(family == Family::V6, packet)
+}
+
 /// Whether the ICRC at the end of a packet is right. `packet` starts with the base transport
 /// header, `ip` is the IP header and `udp` the one between them.
 pub(crate) fn icrc_is_right(ip: &[u8], udp: &[u8; UDP_HEADER_LEN], packet: &[u8]) -> bool {

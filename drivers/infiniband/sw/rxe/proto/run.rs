@@ -261,27 +261,14 @@ impl Run {
         }
     }
 
-    /// All packets from packet `from` of the run on. Those in the middle of a message are made of
-    /// the first one of them.
-    pub(crate) fn segments(&self, from: u32) -> impl Iterator<Item = Segment> + '_ {
-        let mut middle: Option<Segment> = None;
-        (from..self.count).map_while(move |i| {
-            let number = self.first + i;
-            if number == 0 || number + 1 == self.total {
-                return self.segment(i);
-            }
-            if middle.is_none() {
-                middle = self.segment(i);
-            }
-            let first = middle.as_ref()?;
-            let (psn, ack_req) = (self.psn.add(i), self.asks_for_ack(i));
-            Some(Segment {
-                headers: first.headers.for_packet(psn, ack_req),
-                // Before the last packet all are full.
-                offset: number.saturating_mul(self.common.mtu),
-                len: first.len,
-            })
-        })
+    /// All packets from packet `from` of the run on.
+    pub(crate) fn segments(&self, from: u32) -> Segments<'_> {
+        Segments {
+            run: self,
+            next: from,
+            current: None,
+            in_middle: false,
+        }
     }
 
     fn body(&self, start: bool, end: bool) -> Body {
@@ -308,6 +295,49 @@ impl Run {
             Content::Ack(aeth) => Body::Ack(aeth),
             Content::AtomicAck(aeth, value) => Body::AtomicAck(aeth, value),
         }
+    }
+}
+
+/// The packets of a run, one after another.
+pub(crate) struct Segments<'a> {
+    run: &'a Run,
+    next: u32,
+    current: Option<Segment>,
+    /// The current packet is neither the first nor the last one of its message.
+    in_middle: bool,
+}
+
+impl Segments<'_> {
+    /// The next packet. In the middle of a message it is the last one with some fields changed.
+    pub(crate) fn advance(&mut self) -> Option<&Segment> {
+        let i = self.next;
+        if i >= self.run.count {
+            return None;
+        }
+        self.next += 1;
+        let number = self.run.first + i;
+        let in_middle = number != 0 && number + 1 != self.run.total;
+        match &mut self.current {
+            Some(segment) if in_middle && self.in_middle => {
+                let ack_req = self.run.asks_for_ack(i);
+                segment.headers.go_on(self.run.psn.add(i), ack_req);
+                // Before the last packet all are full.
+                segment.offset = number.saturating_mul(self.run.common.mtu);
+            }
+            current => {
+                self.in_middle = in_middle;
+                *current = self.run.segment(i);
+            }
+        }
+        self.current.as_ref()
+    }
+}
+
+impl Iterator for Segments<'_> {
+    type Item = Segment;
+
+    fn next(&mut self) -> Option<Segment> {
+        self.advance().copied()
     }
 }
 
@@ -379,8 +409,10 @@ mod tests {
             for (first, from) in [(0, 0), (0, 1), (1, 0), (2, 3), (3, 66)] {
                 let run = run(content, 100 * 256 - 1, first, 70);
                 let same = run.as_ref().is_some_and(|run| {
-                    let each = (from..).map_while(|i| run.segment(i));
-                    run.segments(from).next().is_some() && run.segments(from).eq(each)
+                    let mut segments = run.segments(from);
+                    let same = (from..run.packets())
+                        .all(|i| segments.next() == run.segment(i));
+                    same && from < run.packets() && segments.next().is_none()
                 });
                 assert!(same);
             }

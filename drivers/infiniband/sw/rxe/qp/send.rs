@@ -99,6 +99,8 @@ pub(super) struct SendCtx<'a> {
     way: &'a Way,
     routes: &'a mut RouteCache,
     outbox: &'a mut Outbox,
+    /// The time, once somebody has asked for it.
+    now: Option<Nanos>,
 }
 
 impl<'a> SendCtx<'a> {
@@ -113,6 +115,7 @@ impl<'a> SendCtx<'a> {
             way,
             routes,
             outbox,
+            now: None,
         }
     }
 }
@@ -141,7 +144,8 @@ impl SendEnv for SendCtx<'_> {
     type Rx = Received;
 
     fn now(&mut self) -> Nanos {
-        monotonic_nanos()
+        // A call is short.
+        *self.now.get_or_insert_with(monotonic_nanos)
     }
 
     fn fetch(&mut self) -> Option<SendWqe<SendLocal>> {
@@ -303,15 +307,16 @@ impl QpCore {
         let counters = &self.shared.counters;
         let mut train: Option<Train> = None;
         let (mut packets, mut bytes) = (0u32, 0u64);
-        for (i, segment) in (from..).zip(run.segments(from)) {
-            let len = exit.frame.packet_len(&segment);
+        let mut segments = run.segments(from);
+        while let Some(segment) = segments.advance() {
+            let len = exit.frame.packet_len(segment);
             if train.as_ref().is_some_and(|train| !train.has_room(len)) {
                 break;
             }
-            let id = run.psn().add(i).get() as u16;
+            let id = run.psn().add(from + packets).get() as u16;
             let at = segment.offset;
             let pool = exit.pool.as_deref_mut();
-            let made = tx::assemble(&exit.frame, &segment, id, exit.headroom, pool, |to| {
+            let made = tx::assemble(&exit.frame, segment, id, exit.headroom, pool, |to| {
                 read(at, to)
             });
             let skb = match made {

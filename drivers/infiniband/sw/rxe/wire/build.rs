@@ -53,13 +53,11 @@ impl HeaderBuf {
         Some(buf)
     }
 
-    /// The headers of another packet of the same message, which differ in these fields alone.
-    pub(crate) fn for_packet(&self, psn: Psn, ack_req: bool) -> Self {
-        let mut buf = *self;
+    /// Makes them those of another packet of the same message, if only these fields differ.
+    pub(crate) fn go_on(&mut self, psn: Psn, ack_req: bool) {
         let ack = if ack_req { ACK_REQ } else { 0 };
-        let [a, b, c, d] = (ack | psn.get()).to_be_bytes();
-        [buf.bytes[8], buf.bytes[9], buf.bytes[10], buf.bytes[11]] = [a, b, c, d];
-        buf
+        let to = &mut self.bytes;
+        [to[8], to[9], to[10], to[11]] = (ack | psn.get()).to_be_bytes();
     }
 
     /// The bytes.

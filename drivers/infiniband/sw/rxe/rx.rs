@@ -94,6 +94,7 @@ fn addresses(ip: &[u8]) -> Option<(Gid, Gid)> {
 
 impl Arrival {
     /// Looks at the form of a packet, whose data start with the base transport header.
+    #[inline]
     fn new(mut skb: SkBuff) -> Option<Self> {
         if skb.paged_len() != 0 {
             skb.linearize().ok()?;
@@ -111,6 +112,7 @@ impl Arrival {
         })
     }
 
+    #[inline]
     fn icrc_is_right(&mut self) -> bool {
         if let Some(family) = self.skb.family() {
             // Often nobody else has the packet.
@@ -125,6 +127,7 @@ impl Arrival {
     }
 
     /// Whether the partition and queue keys let the packet in.
+    #[inline]
     fn keys_fit(&self, shared: &Shared, qp: &QpCore) -> bool {
         // Full members only: the low 15 bits are the partition (IBTA 10.9.3).
         if (self.label.pkey ^ params::DEFAULT_PKEY) & 0x7fff != 0 || self.label.pkey & 0x7fff == 0 {
@@ -141,6 +144,7 @@ impl Arrival {
     }
 
     /// Whether the queue pair takes packets like this one in its state, and from this sender.
+    #[inline]
     fn fits(&self, qp: &QpCore) -> bool {
         qp.takes(
             self.label.opcode.service(),

@@ -28,10 +28,13 @@ use crate::{
     av::Av,
     params::ROCE_PORT,
     proto::run::Segment,
-    wire::icrc::{
-        self,
-        Crc32,
-        NetworkHeader, //
+    wire::{
+        icrc::{
+            self,
+            Crc32,
+            NetworkHeader, //
+        },
+        packet::BTH_LEN, //
     },
 };
 
@@ -188,14 +191,24 @@ pub(crate) fn assemble<E>(
         .get_mut(frame.len()..)
         .and_then(|transport| transport.split_at_mut_checked(headers.len()))
         .ok_or(NoPacket::Lost)?;
-    to_headers.copy_from_slice(headers);
+    match (
+        to_headers.first_chunk_mut::<BTH_LEN>(),
+        headers.first_chunk(),
+    ) {
+        // Most packets have no more, and constant lengths are copied in place.
+        (Some(to), Some(bth)) if headers.len() == BTH_LEN => *to = *bth,
+        _ => to_headers.copy_from_slice(headers),
+    }
     let (payload, rest) = rest
         .split_at_mut_checked(segment.len as usize)
         .ok_or(NoPacket::Lost)?;
     if !payload.is_empty() {
         fill(payload).map_err(NoPacket::Payload)?;
     }
-    rest.fill(0);
+    // What follows the padding is the CRC.
+    for byte in rest.iter_mut().take(segment.pad()) {
+        *byte = 0;
+    }
     icrc::seal::<KernelCrc>(frame.family == Family::V6, packet).ok_or(NoPacket::Lost)?;
     skb.set_ip_header(frame.family);
     Ok(skb)

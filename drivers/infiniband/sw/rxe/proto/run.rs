@@ -410,8 +410,7 @@ mod tests {
                 let run = run(content, 100 * 256 - 1, first, 70);
                 let same = run.as_ref().is_some_and(|run| {
                     let mut segments = run.segments(from);
-                    let same = (from..run.packets())
-                        .all(|i| segments.next() == run.segment(i));
+                    let same = (from..run.packets()).all(|i| segments.next() == run.segment(i));
                     same && from < run.packets() && segments.next().is_none()
                 });
                 assert!(same);

@@ -2,6 +2,7 @@
 /* Headers whose declarations become the `rdma_bindings` crate. */
 #include <linux/hrtimer_types.h>
 
+#include <linux/cc_platform.h>
 #include <linux/cgroup_rdma.h>
 #include <linux/completion.h>
 #include <linux/dim.h>

@@ -38,7 +38,11 @@ rust_helper_ib_dma_unmap_sgtable_attrs(struct ib_device *dev, struct sg_table *s
 
 __rust_helper unsigned int rust_helper_rdma_huge_page_shift(void)
 {
+#ifdef CONFIG_HUGETLB_PAGE
 	return HPAGE_SHIFT;
+#else
+	return PAGE_SHIFT;
+#endif
 }
 
 __rust_helper struct pid *rust_helper_rdma_get_pid(struct pid *pid)

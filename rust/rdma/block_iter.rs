@@ -5,6 +5,7 @@
 //! C header: [`include/rdma/iter.h`](srctree/include/rdma/iter.h)
 
 use crate::dma::{
+    dma_len,
     sg_next,
     DmaSegment, //
 };
@@ -67,7 +68,7 @@ impl BlockIter {
         unsafe {
             Some(DmaSegment {
                 addr: (*self.0.__sg).dma_address,
-                len: (*self.0.__sg).dma_length,
+                len: *dma_len(self.0.__sg),
             })
         }
     }

@@ -27,6 +27,23 @@ pub struct DmaSegment {
     pub len: u32,
 }
 
+/// Where an entry keeps the length of its mapped part: in a field of its own on
+/// architectures that may merge entries, else in the length of the entry itself.
+///
+/// # Safety
+///
+/// `sg` must point into an entry of a list.
+#[inline]
+pub(crate) unsafe fn dma_len(sg: *mut bindings::scatterlist) -> *mut u32 {
+    // SAFETY: Only the place of a field is taken, inside the entry of the caller.
+    unsafe {
+        #[cfg(CONFIG_NEED_SG_DMA_LENGTH)]
+        return &raw mut (*sg).dma_length;
+        #[cfg(not(CONFIG_NEED_SG_DMA_LENGTH))]
+        return &raw mut (*sg).length;
+    }
+}
+
 /// The entry after `sg` in its list, null at the end.
 ///
 /// # Safety
@@ -106,7 +123,7 @@ impl Iterator for SgCursor<'_> {
         let segment = unsafe {
             DmaSegment {
                 addr: (*sg).dma_address,
-                len: (*sg).dma_length,
+                len: *dma_len(sg),
             }
         };
         self.step();

@@ -2,6 +2,7 @@
 
 //! DMA of devices that are software: a bus address is a kernel address.
 
+use crate::dma::dma_len;
 use kernel::bindings;
 
 /// Maps a scatter list by noting the kernel address of each entry.
@@ -15,7 +16,7 @@ pub unsafe fn map_sg(sg: *mut bindings::scatterlist, nents: i32) -> i32 {
         // SAFETY: The list has this entry, by the caller.
         unsafe {
             (*entry).dma_address = bindings::sg_virt(entry).addr() as u64;
-            (*entry).dma_length = (*entry).length;
+            *dma_len(entry) = (*entry).length;
             entry = bindings::sg_next(entry);
         }
     }

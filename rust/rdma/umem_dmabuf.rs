@@ -10,7 +10,10 @@
 
 use crate::{
     device::Device,
-    dma::sg_next,
+    dma::{
+        dma_len,
+        sg_next, //
+    },
     region::Region,
     umem::Access, //
 };
@@ -271,10 +274,10 @@ impl DmaBufUmem {
         let (last, last_byte, last_index) = end.ok_or(EINVAL)?;
         // SAFETY: As above; both entries are longer than what is cut off.
         unsafe {
-            let trim = last_byte.map_or(0, |byte| (*last).dma_length - byte - 1);
-            (*last).dma_length -= trim;
+            let trim = last_byte.map_or(0, |byte| *dma_len(last) - byte - 1);
+            *dma_len(last) -= trim;
             (*first).dma_address += u64::from(offset);
-            (*first).dma_length -= offset;
+            *dma_len(first) -= offset;
             (*raw).first_sg = first;
             (*raw).first_sg_offset = offset as c_ulong;
             (*raw).last_sg = last;
@@ -297,12 +300,12 @@ impl DmaBufUmem {
             if let Some(first) = NonNull::new((*raw).first_sg) {
                 let first = first.as_ptr();
                 (*first).dma_address -= (*raw).first_sg_offset as u64;
-                (*first).dma_length += (*raw).first_sg_offset as u32;
+                *dma_len(first) += (*raw).first_sg_offset as u32;
                 (*raw).first_sg = null_mut();
                 (*raw).first_sg_offset = 0;
             }
             if let Some(last) = NonNull::new((*raw).last_sg) {
-                (*last.as_ptr()).dma_length += (*raw).last_sg_trim as u32;
+                *dma_len(last.as_ptr()) += (*raw).last_sg_trim as u32;
                 (*raw).last_sg = null_mut();
                 (*raw).last_sg_trim = 0;
             }
@@ -414,7 +417,7 @@ unsafe fn segment_at(
     for index in 0..nents {
         let entry = NonNull::new(sg)?.as_ptr();
         // SAFETY: An entry of the list.
-        let length = unsafe { (*entry).dma_length };
+        let length = unsafe { *dma_len(entry) };
         if left < u64::from(length) {
             return Some((entry, left as u32, index));
         }

@@ -60,6 +60,8 @@ struct mad_send_record {
 #define CREATE_TRACE_POINTS
 #include <trace/events/ib_mad.h>
 
+/* The header declares it, and the entry, only for a kernel that has tracepoints. */
+#ifdef CONFIG_TRACEPOINTS
 static void create_mad_addr_info(struct ib_mad_send_wr_private *wr,
 				 struct ib_mad_qp_info *qp_info,
 				 struct trace_event_raw_ib_mad_send_template *entry)
@@ -72,6 +74,7 @@ static void create_mad_addr_info(struct ib_mad_send_wr_private *wr,
 	entry->rqpn = wr->send_wr.remote_qpn;
 	entry->rqkey = wr->send_wr.remote_qkey;
 }
+#endif
 
 static void expand(struct ib_mad_send_wr_private *wr, const struct mad_send_record *record)
 {

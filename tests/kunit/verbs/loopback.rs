@@ -182,7 +182,10 @@ mod tests {
         let mapped = unsafe {
             sg_init_one(&mut sg, buffer.addr() as usize as *const c_void, len);
             sg.dma_address = buffer.addr();
-            sg.dma_length = len;
+            #[cfg(CONFIG_NEED_SG_DMA_LENGTH)]
+            {
+                sg.dma_length = len;
+            }
             ib_map_mr_sg(mr.raw(), &mut sg, 1, core::ptr::null_mut(), 4096)
         };
         if mapped != 1 {

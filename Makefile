@@ -3,7 +3,7 @@
 
 MAKEFLAGS += --no-print-directory
 
-.PHONY: help setup modules demo test test-all kunit coverage check bench install uninstall clean
+.PHONY: help setup modules demo test test-all kunit intree coverage check bench install uninstall clean
 
 help:
 	@echo 'make demo       everything from nothing: RDMA traffic on the stock kernel in QEMU'
@@ -11,6 +11,7 @@ help:
 	@echo '                KUNIT=1: make kunit as well, counted with the others'
 	@echo 'make test-all   all that and the long suites (two hours)'
 	@echo 'make kunit      KUnit suites on a kernel with KASAN, lockdep, kmemleak (builds it once)'
+	@echo 'make intree     in a copy of the kernel tree: build both ways, suites by kunit.py run'
 	@echo 'make coverage   which suite calls which export (an hour), table in build/coverage'
 	@echo ''
 	@echo 'make setup      only the preparation: host packages, rootfs, kernel tree, VM'
@@ -43,6 +44,9 @@ test-all:
 
 kunit:
 	@scripts/kunit
+
+intree:
+	@scripts/intree
 
 coverage:
 	@scripts/coverage

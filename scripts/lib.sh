@@ -8,6 +8,7 @@
 #   vmroot     the VM's root file system moddir     where the build leaves *.ko
 #   debug      the debug kernel: vmlinuz, root/lib/modules, build/ (/debug in the rootfs)
 #   dkrel      its release               dmoddir    where the build for it leaves *.ko
+#   intree     build directory of scripts/intree
 
 top=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 cache=${CACHE_DIR:-${HOME:-/root}/.cache/ib-core-rust}
@@ -46,3 +47,6 @@ debug_key=$( { echo "1 $rootfs_key"; cat $debug_fragments; } | sha256sum | cut -
 debug=$cache/debug-$krel-$debug_key
 dkrel=${krel%%+*}-debug
 dmoddir=$top/build/$dkrel
+
+# The configuration is no part of the name: kbuild goes on from what is there.
+intree=$cache/intree-$krel-$rootfs_key

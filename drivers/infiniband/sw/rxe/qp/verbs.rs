@@ -464,11 +464,12 @@ impl QpCore {
             gate.state = QpState::Reset;
         }
         self.flight.set_sender(None);
+        // Those in softirqs first: they queue the others, but not the other way round.
+        cancel_sync::<_, { tasks::SOFT_SEND }>(self);
+        cancel_sync::<_, { tasks::SOFT_RECV }>(self);
         cancel_delayed_sync::<_, { tasks::TIMER }>(self);
         cancel_sync::<_, { tasks::SEND }>(self);
         cancel_sync::<_, { tasks::RECV }>(self);
-        cancel_sync::<_, { tasks::SOFT_SEND }>(self);
-        cancel_sync::<_, { tasks::SOFT_RECV }>(self);
         let mut attrs = self.attrs.lock();
         self.forget(&mut attrs);
     }

@@ -73,22 +73,35 @@ unsafe impl Sync for SkBuff {}
 impl SkBuff {
     /// Makes an empty buffer with `headroom` bytes before its data and room for `size` bytes.
     pub fn new(headroom: usize, size: usize, gfp: Gfp) -> Result<Self> {
-        let total = u32::try_from(headroom.checked_add(size).ok_or(EINVAL)?)?;
-        let reserve = i32::try_from(headroom)?;
-        // SAFETY: Plain allocation, on any node.
-        let skb = unsafe { bindings::__alloc_skb(total, gfp.as_raw(), 0, bindings::NUMA_NO_NODE) };
-        let skb = NonNull::new(skb).ok_or(ENOMEM)?;
-        // SAFETY: The buffer is new and has room for `total` bytes.
-        unsafe { bindings::skb_reserve(skb.as_ptr(), reserve) };
-        // INVARIANT: The buffer is new.
-        Ok(Self(skb))
+        // SAFETY: The allocation, on any node, gives such a buffer or null.
+        unsafe {
+            Self::with_headroom(headroom, size, |total| {
+                bindings::__alloc_skb(total, gfp.as_raw(), 0, bindings::NUMA_NO_NODE)
+            })
+        }
     }
 
     /// As [`new`](Self::new), in memory of a pool.
     pub fn new_in(pool: &mut FragPool, headroom: usize, size: usize) -> Result<Self> {
+        // SAFETY: A pool gives such a buffer or null.
+        unsafe { Self::with_headroom(headroom, size, |total| frag::build(pool, total)) }
+    }
+
+    /// Takes over what `make` makes, and leaves `headroom` bytes free in front.
+    ///
+    /// # Safety
+    ///
+    /// `make` has to give a new, empty buffer with room for as many bytes as it is told, which
+    /// belongs to the caller, or null.
+    #[inline]
+    unsafe fn with_headroom(
+        headroom: usize,
+        size: usize,
+        make: impl FnOnce(u32) -> *mut bindings::sk_buff,
+    ) -> Result<Self> {
         let total = u32::try_from(headroom.checked_add(size).ok_or(EINVAL)?)?;
         let reserve = i32::try_from(headroom)?;
-        let skb = NonNull::new(frag::build(pool, total)).ok_or(ENOMEM)?;
+        let skb = NonNull::new(make(total)).ok_or(ENOMEM)?;
         // SAFETY: The buffer is new and has room for `total` bytes.
         unsafe { bindings::skb_reserve(skb.as_ptr(), reserve) };
         // INVARIANT: The buffer is new.

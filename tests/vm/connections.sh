@@ -55,7 +55,7 @@ t clients-200 -T 600 "$(declare -f client churn); churn 200 8"
 t nothing-left "$(declare -f objects); for _ in \$(seq 50); do [ \"\$(objects)\" = '$before' ] && exit; sleep 0.2; done; objects; echo '$before'; exit 1"
 
 # Four pairs that sleep for every completion: a lost event is a pair that never ends.
-sleepers() { # OPTION...
+sleepers() {
 	local i pids=() bad=0
 	for i in 1 2 3 4; do
 		ip netns exec peer timeout 110 ibv_rc_pingpong -d rxe1 -g 1 -e -n 2000 -s 64 -p $((18600 + i)) > "/tmp/s$i" 2>&1 &

@@ -10,8 +10,9 @@
 //! * retired: deleted, but somebody still holds a reference. No new references come from the table.
 //!
 //! The last reference may be put in any context. Then the entry moves to a work item, which
-//! returns the slot, adds what found none meanwhile, and frees the memory after a grace period. An entry holds its table and its RDMA
-//! device, so a reference that is put late, or never, finds both in memory.
+//! returns the slot, adds what found none meanwhile, and frees the memory after a grace period. An
+//! entry holds its table and its RDMA device, so a reference that is put late, or never, finds both
+//! in memory.
 
 use core::ptr::{self, NonNull};
 

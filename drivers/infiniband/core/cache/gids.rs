@@ -242,7 +242,8 @@ fn insert(
 /// Adds a RoCE GID and tells the handlers of the device. May sleep.
 ///
 /// A GID that is there already is a success without effect. Errors: `EINVAL` for the zero GID (IBTA
-/// 4.1.1), `ENOSPC` if the table is full (of GIDs that are deleted but held: it is added later), `ENODEV` if the device goes away, those of the driver.
+/// 4.1.1), `ENOSPC` if the table is full (of GIDs that are deleted but held: it is added later),
+/// `ENODEV` if the device goes away, those of the driver.
 pub(crate) fn add(
     port: &Port<'_>,
     gid: &Gid,

@@ -24,6 +24,7 @@ NETLINK_RDMA = 20
 NLDEV, LS, IWCM = 5, 4, 2
 REQUEST, ACK, DUMP, MULTI = 1, 4, 0x300, 2
 SOL_NETLINK, EXT_ACK, CAP_ACK = 270, 11, 10
+XRC = 1 << 20
 
 CMDS = dict(GET=1, SET=2, NEWLINK=3, DELLINK=4, PORT_GET=5, SYS_GET=6, SYS_SET=7, RES_GET=9,
             RES_QP_GET=10, RES_CM_ID_GET=11, RES_CQ_GET=12, RES_MR_GET=13, RES_PD_GET=14,
@@ -155,6 +156,9 @@ def show_attrs(b, depth, raw, out):
             show_attrs(payload, depth + 1, raw, out)
         elif kind in VOLATILE and not raw:
             out.append(head + " *")
+        elif name == "CAP_FLAGS" and len(payload) == 8 and not raw:
+            # XRC, which of the two rdma_rxe only ours has.
+            out.append(f"{head} {int.from_bytes(payload, 'little') & ~XRC:#x}")
         else:
             out.append(head + " " + payload.hex())
         at += 4 + len(payload) + len(padding)

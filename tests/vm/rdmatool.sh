@@ -10,7 +10,8 @@ mkdir -p "$G"
 norm() {
 	sed -E 's/\b(pid|rkey|lkey|local_dma_lkey|unsafe_global_rkey|iova|node_guid|sys_image_guid|node-guid|sys-image-guid) [^ ]+/\1 X/g
 		s/"(pid|rkey|lkey|local_dma_lkey|unsafe_global_rkey|iova|node_guid|sys_image_guid)": *"?[^,"}]+"?/"\1": "X"/g
-		s/\b(psn|rq-psn|sq-psn) [0-9]+/\1 X/g; s/"(rq-psn|sq-psn)": [0-9]+/"\1": X/g; s/[ \t]+$//'
+		s/\b(psn|rq-psn|sq-psn) [0-9]+/\1 X/g; s/"(rq-psn|sq-psn)": [0-9]+/"\1": X/g; s/[ \t]+$//
+		s/, ?"?XRC"?//'		# our rdma_rxe has it, the distribution's not
 }
 g() { # NAME CMD...
 	local n=$1

@@ -72,6 +72,20 @@ impl NewQp<'_> {
             unsafe { Srq::from_raw(srq.as_raw()) }
         })
     }
+
+    /// The XRC domain of a target, from the request for it.
+    pub fn xrcd<'a, D: Driver>(
+        &self,
+        device: &super::Device<D>,
+        request: &'a QpInitAttr,
+    ) -> Option<&'a Xrcd<D>> {
+        request.xrcd().map(|xrcd| {
+            device.check_owns(xrcd.device());
+            // SAFETY: The objects of a request are live; as was just checked, this one is of a
+            // device of the same driver.
+            unsafe { Xrcd::from_raw(xrcd.as_raw()) }
+        })
+    }
 }
 
 /// Asynchronous events of queue pairs.

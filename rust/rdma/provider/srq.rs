@@ -38,6 +38,24 @@ impl NewSrq<'_> {
         // SAFETY: Set before the driver is asked; the domain is one of the same device.
         unsafe { Pd::from_raw(self.0.pd().as_raw()) }
     }
+
+    /// The completion queue of an XRC queue.
+    pub fn cq<D: Driver>(&self, device: &super::Device<D>) -> Option<&Cq<D>> {
+        device.check_owns(self.0.device());
+        self.0.cq().map(|cq| {
+            // SAFETY: Live, and an object of the same driver, as for the domain.
+            unsafe { Cq::from_raw(cq.as_raw()) }
+        })
+    }
+
+    /// The domain of an XRC queue.
+    pub fn xrcd<D: Driver>(&self, device: &super::Device<D>) -> Option<&Xrcd<D>> {
+        device.check_owns(self.0.device());
+        self.0.xrcd().map(|xrcd| {
+            // SAFETY: Live, and an object of the same driver, as for the domain.
+            unsafe { Xrcd::from_raw(xrcd.as_raw()) }
+        })
+    }
 }
 
 /// What is to change of a shared receive queue.

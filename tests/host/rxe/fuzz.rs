@@ -148,7 +148,8 @@ fn packet(random: &mut Random, service: Service, key: Key, psn: Psn) -> Option<V
         qkey: 1,
         src_qp: 17,
     };
-    let headers = HeaderBuf::new(service, &bth, Some(&deth), Some(3), &body, payload)?;
+    let srq = if random.permille(20) { 3 } else { SRQ };
+    let headers = HeaderBuf::new(service, &bth, Some(&deth), Some(srq), &body, payload)?;
     let mut bytes = headers.as_bytes().to_vec();
     bytes.resize(
         bytes.len() + payload as usize + usize::from(pad_len(payload)),
@@ -286,6 +287,7 @@ fn own_request(random: &mut Random, id: u64, transport: Transport) -> SendWqe<Lo
         signaled: random.permille(700),
         solicited: false,
         fence: random.permille(100),
+        xrc_srq: (transport == Transport::XrcIni).then_some(SRQ),
         local: Local {
             sges: vec![(0, len as usize)],
             id,
@@ -301,6 +303,7 @@ pub fn besieged(mut random: Random, packets: u64) {
         (Transport::Rc, Service::Rc),
         (Transport::Rc, Service::Rc),
         (Transport::Rc, Service::Rc),
+        (Transport::XrcIni, Service::Xrc),
         (Transport::Uc, Service::Uc),
         (Transport::Ud, Service::Ud),
     ]);
@@ -379,7 +382,7 @@ pub fn besieged(mut random: Random, packets: u64) {
     // After the first error nothing succeeds.
     let statuses = host.world.send_done.iter().filter_map(|done| done.1);
     let mut after = statuses.skip_while(|wc| wc.status == Status::Success);
-    if transport == Transport::Rc {
+    if transport.is_reliable() {
         after.next();
         assert!(after.all(|wc| wc.status == Status::WrFlush));
     }

@@ -91,6 +91,8 @@ pub struct World {
 }
 
 pub const BASE: u64 = 0x1000_0000;
+/// Number of the shared receive queue that XRC requests name.
+pub const SRQ: u32 = 0xab_cdef;
 
 impl World {
     pub fn new(size: usize, key: u32, seed: u64) -> Self {
@@ -234,6 +236,10 @@ impl RecvEnv for World {
     type Remote = Remote;
     type Rx = RxPacket;
 
+    fn address(&mut self, srq: u32) -> bool {
+        srq == SRQ
+    }
+
     fn next_recv(&mut self) -> Option<RecvWqe<Local>> {
         self.recv_queue.pop_front()
     }
@@ -342,10 +348,15 @@ pub struct Host {
 impl Host {
     pub fn new(transport: Transport, qpn: u32, window: usize, world: World) -> Self {
         let slots = (0..window).map(|_| None).collect();
+        // An XRC host has two queue pairs, of which each has one side at work.
+        let answers = match transport {
+            Transport::XrcIni => Transport::XrcTgt,
+            other => other,
+        };
         Self {
             world,
             send: SendSide::new(transport, qpn, slots),
-            recv: RecvSide::new(transport, qpn, false),
+            recv: RecvSide::new(answers, qpn, false),
             inbox: VecDeque::new(),
         }
     }

@@ -135,9 +135,9 @@ impl Generator {
         let id = self.number;
         self.number += 1;
         let kinds = match transport {
-            Transport::Rc => 12,
             Transport::Uc => 4,
             Transport::Ud => 2,
+            _ => 12,
         };
         let kind = random.below(kinds);
         let a = random.next();
@@ -158,7 +158,7 @@ impl Generator {
                         qkey: 0x1111,
                         imm: (kind == 1).then_some(imm),
                     },
-                    Transport::Rc | Transport::Uc => SendOp::Send(end),
+                    _ => SendOp::Send(end),
                 };
                 self.expected.recvs.push((len as u32, false, end, data));
                 (op, len, out, vec![])
@@ -244,6 +244,7 @@ impl Generator {
             signaled,
             solicited,
             fence,
+            xrc_srq: (transport == Transport::XrcIni).then_some(SRQ),
             local: Local {
                 sges: sges,
                 id,
@@ -268,9 +269,9 @@ pub fn receive(id: u64, start: usize, len: usize) -> RecvWqe<Local> {
     }
 }
 
-fn run_rc(mtu: Mtu, faults: Faults, count: usize, seed: u64) -> u64 {
-    let what = format!("seed {seed} mtu {} {faults:?}", mtu.bytes());
-    let mut net = pair(Transport::Rc, mtu, faults, seed, SIZE);
+fn run_reliable(transport: Transport, mtu: Mtu, faults: Faults, count: usize, seed: u64) -> u64 {
+    let what = format!("{transport:?} seed {seed} mtu {} {faults:?}", mtu.bytes());
+    let mut net = pair(transport, mtu, faults, seed, SIZE);
     fill(&mut net);
     let bytes = mtu.bytes() as usize;
     let mut lengths = vec![
@@ -302,7 +303,7 @@ fn run_rc(mtu: Mtu, faults: Faults, count: usize, seed: u64) -> u64 {
             let world = &mut net.hosts[i].world;
             let side = &mut sides[i];
             while (side.number as usize) < count && random.permille(400) {
-                let wqe = side.request(&world.memory[..TARGET], key, Transport::Rc);
+                let wqe = side.request(&world.memory[..TARGET], key, transport);
                 world.send_queue.push_back(wqe);
             }
             let due = sides[1 - i].expected.recvs.len() as u64;
@@ -351,11 +352,15 @@ fn run_rc(mtu: Mtu, faults: Faults, count: usize, seed: u64) -> u64 {
     net.packets
 }
 
+const RELIABLE: [Transport; 2] = [Transport::Rc, Transport::XrcIni];
+
 #[test]
 fn reliable_over_a_good_network() {
     for mtu in Mtu::ALL {
         for seed in 0..4 {
-            run_rc(mtu, Faults::default(), 100, seed);
+            for transport in RELIABLE {
+                run_reliable(transport, mtu, Faults::default(), 100, seed);
+            }
         }
     }
 }
@@ -372,7 +377,8 @@ fn reliable_over_a_bad_network() {
                 damage: 5 * (seed % 2),
                 full: 30 * (seed % 3),
             };
-            packets += run_rc(mtu, faults, 60, seed);
+            let transport = RELIABLE[seed as usize / 3 % 2];
+            packets += run_reliable(transport, mtu, faults, 60, seed);
         }
     }
     println!("{packets} packets");
@@ -388,7 +394,7 @@ fn run_unreliable(transport: Transport, mtu: Mtu, faults: Faults, count: usize, 
         random: Random::new(seed),
         lengths: match transport {
             Transport::Ud => vec![0, 1, bytes - 1, bytes],
-            Transport::Rc | Transport::Uc => vec![0, 1, bytes - 1, bytes, bytes + 1, 9 * bytes + 3],
+            _ => vec![0, 1, bytes - 1, bytes, bytes + 1, 9 * bytes + 3],
         },
         memory: net.hosts[1].world.memory.clone(),
         expected: Expected::default(),

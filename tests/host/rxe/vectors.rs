@@ -177,6 +177,7 @@ fn request(packets: &[&Vector]) -> (SendWqe<Local>, Vec<u8>) {
         signaled: true,
         solicited: last.packet.bth.solicited,
         fence: false,
+        xrc_srq: None,
         local: Local {
             sges: vec![(0, payload.len())],
             id: 0,

@@ -45,7 +45,9 @@ pub(crate) struct Av {
 #[repr(C)]
 pub(crate) struct SendHead {
     pub(crate) wr_id: u64,
-    _reserved: u32,
+    /// XRC: number of the shared receive queue at the destination. `reserved` in the header of
+    /// 7.3; the library's patches for XRC have it here.
+    pub(crate) srq_num: u32,
     /// `enum ib_wr_opcode`
     pub(crate) opcode: u32,
     /// `enum ib_send_flags`
@@ -326,6 +328,7 @@ assert_layout!(Cqe = ib_uverbs_wc {
 const _: () = {
     assert!(size_of::<Av>() == 88 && offset_of!(Av, dmac) == 2);
     assert!(size_of::<bindings::rxe_send_wr>() == 144);
+    assert!(offset_of!(SendHead, srq_num) == offset_of!(bindings::rxe_send_wr, reserved));
     assert!(offset_of!(SendHead, opcode) == 12 && offset_of!(SendHead, flags) == 16);
     assert!(offset_of!(SendHead, ex) == 20 && offset_of!(SendHead, wr) == 24);
     assert!(size_of::<SendHead>() == 208 && offset_of!(SendHead, dma) == 184);

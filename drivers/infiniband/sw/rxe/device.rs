@@ -27,7 +27,6 @@ use rdma::{
         Pkey, //
     },
     provider::{
-        Absent,
         Device,
         DeviceAttr,
         DeviceChange,
@@ -272,7 +271,7 @@ impl Driver for Rxe {
     type Srq = crate::srq::Srq;
     type Mr = crate::mr::Mr;
     type Mw = crate::mw::Mw;
-    type Xrcd = Absent;
+    type Xrcd = crate::xrcd::Xrcd;
 
     fn query_device(device: &Device<Self>, attr: &mut DeviceAttr, udata: Udata<'_>) -> Result {
         udata.expect_nothing()?;

@@ -4,7 +4,8 @@
 
 use crate::{
     ah::AhCore,
-    mem::Memory, //
+    mem::Memory,
+    srq::SrqCore, //
 };
 use kernel::{
     prelude::*,
@@ -12,8 +13,7 @@ use kernel::{
 };
 pub(crate) use rdma::id_table::{
     IdTable,
-    Published,
-    Reservation, //
+    Published, //
 };
 
 /// Numbers of the other queue pairs, as many as the device says it has. The C driver's begin here
@@ -41,8 +41,8 @@ pub(crate) struct Tables {
     pub(crate) memory: Memory,
     /// Address handles.
     pub(crate) ahs: Arc<IdTable<AhCore>>,
-    /// Numbers of shared receive queues; nobody looks them up.
-    pub(crate) srqs: Arc<IdTable<()>>,
+    /// Shared receive queues, which XRC packets name.
+    pub(crate) srqs: Arc<IdTable<SrqCore>>,
 }
 
 impl Tables {

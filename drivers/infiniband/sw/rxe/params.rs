@@ -70,6 +70,7 @@ pub(crate) const DEVICE_CAPS: u64 = (bindings::ib_device_cap_flags_IB_DEVICE_BAD
     | bindings::ib_device_cap_flags_IB_DEVICE_SYS_IMAGE_GUID
     | bindings::ib_device_cap_flags_IB_DEVICE_RC_RNR_NAK_GEN
     | bindings::ib_device_cap_flags_IB_DEVICE_SRQ_RESIZE
+    | bindings::ib_device_cap_flags_IB_DEVICE_XRC
     | bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS
     | bindings::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW
     | bindings::ib_device_cap_flags_IB_DEVICE_MEM_WINDOW_TYPE_2B

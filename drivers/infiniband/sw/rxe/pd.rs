@@ -51,6 +51,10 @@ pub(crate) struct PdId(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QpId(u64);
 
+/// The identity of an XRC domain. Never used again for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct XrcdId(u64);
+
 /// The next identity. A count of 64 bits does not wrap.
 static NEXT: Atomic<i64> = Atomic::new(1);
 
@@ -59,6 +63,13 @@ fn next() -> u64 {
 }
 
 impl PdId {
+    /// A new identity.
+    pub(crate) fn new() -> Self {
+        Self(next())
+    }
+}
+
+impl XrcdId {
     /// A new identity.
     pub(crate) fn new() -> Self {
         Self(next())

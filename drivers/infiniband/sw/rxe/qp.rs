@@ -122,8 +122,10 @@ pub(crate) struct QpCore {
     failing: Atomic<bool>,
     sq: Arc<SendQueue>,
     rq: RecvSource,
-    send_cq: Arc<CqCore>,
-    recv_cq: Arc<CqCore>,
+    /// XRC targets have none.
+    send_cq: Option<Arc<CqCore>>,
+    /// XRC queue pairs have none.
+    recv_cq: Option<Arc<CqCore>>,
     /// Packets that wait for the receive task.
     #[pin]
     requests: SkbQueue,
@@ -210,13 +212,7 @@ impl QpCore {
         source: &Gid,
         destination: &Gid,
     ) -> bool {
-        let fits = match service {
-            Service::Rc => self.transport == Transport::Rc,
-            Service::Uc => self.transport == Transport::Uc,
-            Service::Ud => self.transport == Transport::Ud,
-            _ => false,
-        };
-        if !fits {
+        if !self.transport.takes(service, is_request) {
             return false;
         }
         let gate = self.gate.lock();

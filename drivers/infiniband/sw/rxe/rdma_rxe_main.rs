@@ -34,6 +34,7 @@ mod tx;
 mod wire;
 mod wq;
 mod wqe;
+mod xrcd;
 
 kernel::prelude::module! {
     type: module::RxeModule,

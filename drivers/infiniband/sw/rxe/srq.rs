@@ -7,14 +7,19 @@ use crate::{
         ModifySrqCommand,
         SrqResponse, //
     },
+    cq::CqCore,
     device::{
         Rxe,
         Shared, //
     },
-    ids::Reservation,
+    ids::Published,
     mmap::{
         self,
         Offer, //
+    },
+    pd::{
+        PdId,
+        XrcdId, //
     },
     proto::wr::RecvWqe,
     wq::Recvs,
@@ -71,10 +76,20 @@ struct State {
     limit: u32,
 }
 
+/// What an XRC queue has instead of the queue pairs that take from it: their peers name it.
+struct Xrc {
+    /// Where targets have to be to reach it.
+    domain: XrcdId,
+    /// Of its requests, and of the memory that is reached through it.
+    pd: PdId,
+    cq: Arc<CqCore>,
+}
+
 /// What of a shared receive queue the data path holds.
 #[pin_data]
 pub(crate) struct SrqCore {
     max_sge: u32,
+    xrc: Option<Xrc>,
     #[pin]
     state: SpinLockIrq<State>,
     consumer: SetOnce<Handle<provider::Srq<Rxe>>>,
@@ -91,6 +106,21 @@ impl SrqCore {
     /// Most scatter/gather entries of a request.
     pub(crate) fn max_sge(&self) -> u32 {
         self.max_sge
+    }
+
+    /// Whether a target in `domain` may be asked for this queue.
+    pub(crate) fn is_in(&self, domain: XrcdId) -> bool {
+        self.xrc.as_ref().is_some_and(|xrc| xrc.domain == domain)
+    }
+
+    /// The protection domain of an XRC queue.
+    pub(crate) fn pd(&self) -> Option<PdId> {
+        self.xrc.as_ref().map(|xrc| xrc.pd)
+    }
+
+    /// The completion queue of an XRC queue.
+    pub(crate) fn cq(&self) -> Option<&Arc<CqCore>> {
+        self.xrc.as_ref().map(|xrc| &xrc.cq)
     }
 
     /// Takes the next request. Those of a process get their memory from `tails`, which is the
@@ -116,7 +146,7 @@ impl SrqCore {
 /// A shared receive queue.
 pub(crate) struct Srq {
     core: Arc<SrqCore>,
-    number: Reservation<()>,
+    number: Published<SrqCore>,
     is_user: bool,
     /// The ring's cookie, of a queue of user space. Serialises changes, too.
     offer: Pin<KBox<Mutex<Option<Offer>>>>,
@@ -138,9 +168,15 @@ impl Srq {
         if is_user && udata.output_len() < size_of::<SrqResponse>() {
             return Err(EINVAL);
         }
-        if request.kind() != bindings::ib_srq_type_IB_SRQT_BASIC {
-            return Err(EOPNOTSUPP);
-        }
+        let xrc = match request.kind() {
+            bindings::ib_srq_type_IB_SRQT_BASIC => None,
+            bindings::ib_srq_type_IB_SRQT_XRC => Some(Xrc {
+                domain: srq.xrcd(device).ok_or(EINVAL)?.id(),
+                pd: srq.pd(device).id(),
+                cq: srq.cq(device).ok_or(EINVAL)?.inner().clone(),
+            }),
+            _ => return Err(EOPNOTSUPP),
+        };
         let mut attr = request.attr();
         if attr.max_wr == 0 || attr.max_wr > MAX_WR || attr.max_sge > MAX_SGE {
             return Err(EINVAL);
@@ -152,22 +188,25 @@ impl Srq {
             None => None,
         };
         attr.max_wr = state.recvs.capacity();
-        let number = Shared::of(device).objects.srqs.reserve(Gfp::KERNEL)?;
-        srq.set_number(number.id());
+        let slot = Shared::of(device).objects.srqs.reserve(Gfp::KERNEL)?;
         request.set_attr(attr);
         let core = Arc::pin_init(
             pin_init!(SrqCore {
                 max_sge: attr.max_sge,
+                xrc,
                 state <- new_spinlock_irq!(state, "rxe_srq"),
                 consumer: SetOnce::new(),
             }),
             GFP_KERNEL,
         )?;
+        let offer = KBox::pin_init(new_mutex!(offer, "rxe_srq_offer"), GFP_KERNEL)?;
+        let number = slot.publish(core.clone(), Gfp::KERNEL)?;
+        srq.set_number(number.id());
         Ok(Self {
             core,
             number,
             is_user,
-            offer: KBox::pin_init(new_mutex!(offer, "rxe_srq_offer"), GFP_KERNEL)?,
+            offer,
         })
     }
 

@@ -31,6 +31,7 @@ use crate::{
         Cursor,
         Local, //
     },
+    srq::SrqCore,
     wire::{
         ext::Key,
         packet::SendEnd, //
@@ -60,6 +61,8 @@ pub(crate) use user::{
 
 /// Largest number of a queue pair.
 const MAX_QPN: u32 = 0xff_ffff;
+/// Largest number of a shared receive queue.
+const MAX_SRQN: u32 = 0xff_ffff;
 
 /// What a queue pair is for, as far as its requests go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +73,14 @@ pub(crate) enum Service {
     Uc,
     /// Datagrams, and management datagrams.
     Ud,
+    /// Extended reliable connection.
+    Xrc,
+}
+
+impl Service {
+    fn is_reliable(self) -> bool {
+        matches!(self, Self::Rc | Self::Xrc)
+    }
 }
 
 /// What the requests of a send queue may be.
@@ -238,7 +249,7 @@ impl Parsed {
 /// Whether an operation is offered on a service.
 pub(crate) fn offered(service: Service, op: &SendOp) -> bool {
     match op {
-        SendOp::Send(SendEnd::Invalidate(_)) => service == Service::Rc,
+        SendOp::Send(SendEnd::Invalidate(_)) => service.is_reliable(),
         SendOp::Send(_) | SendOp::Write { .. } => service != Service::Ud,
         SendOp::Datagram { .. } => service == Service::Ud,
         SendOp::Local(LocalOp::BindMw) => service != Service::Ud,
@@ -247,7 +258,7 @@ pub(crate) fn offered(service: Service, op: &SendOp) -> bool {
         | SendOp::FetchAdd { .. }
         | SendOp::AtomicWrite { .. }
         | SendOp::Flush { .. }
-        | SendOp::Local(_) => service == Service::Rc,
+        | SendOp::Local(_) => service.is_reliable(),
         SendOp::Invalid(_) => false,
     }
 }
@@ -302,6 +313,7 @@ fn make_wqe(
         signaled: caps.signal_all || flags.has(bindings::ib_send_flags_IB_SEND_SIGNALED),
         solicited: flags.has(bindings::ib_send_flags_IB_SEND_SOLICITED),
         fence: flags.has(bindings::ib_send_flags_IB_SEND_FENCE),
+        xrc_srq: None,
         local,
     }
 }
@@ -311,9 +323,21 @@ pub(crate) struct RecvLocal {
     tail: Tail,
     count: usize,
     cursor: Cursor,
+    /// The XRC queue that it was taken from.
+    srq: Option<Arc<SrqCore>>,
 }
 
 impl RecvLocal {
+    /// Notes the XRC queue that the request was taken from.
+    pub(crate) fn belongs_to(&mut self, srq: Arc<SrqCore>) {
+        self.srq = Some(srq);
+    }
+
+    /// The XRC queue that the request was taken from.
+    pub(crate) fn srq(&self) -> Option<&Arc<SrqCore>> {
+        self.srq.as_ref()
+    }
+
     /// Copies bytes to byte `at` of the message on. May sleep, if memory is fetched on demand.
     pub(crate) fn scatter(
         &mut self,

@@ -3,6 +3,7 @@
 //! Attributes of a queue pair that the state machines work with.
 
 use crate::wire::aeth::RnrTimer;
+use crate::wire::opcode::Service;
 use crate::wire::psn::Psn;
 
 /// What a queue pair is for good.
@@ -14,6 +15,40 @@ pub(crate) enum Transport {
     Uc,
     /// Unreliable datagram, also QP 1.
     Ud,
+    /// Extended reliable connection, the end that asks: it has no receive queue.
+    XrcIni,
+    /// The end that answers: it has no send queue, and its peer names the receive queue.
+    XrcTgt,
+}
+
+impl Transport {
+    /// The service that its packets name.
+    pub(crate) const fn service(self) -> Service {
+        match self {
+            Self::Rc => Service::Rc,
+            Self::Uc => Service::Uc,
+            Self::Ud => Service::Ud,
+            Self::XrcIni | Self::XrcTgt => Service::Xrc,
+        }
+    }
+
+    /// Whether what is sent is acknowledged, and sent again if not.
+    pub(crate) const fn is_reliable(self) -> bool {
+        match self {
+            Self::Rc | Self::XrcIni | Self::XrcTgt => true,
+            Self::Uc | Self::Ud => false,
+        }
+    }
+
+    /// Whether packets of this service, requests or responses, are for such a queue pair.
+    pub(crate) fn takes(self, service: Service, is_request: bool) -> bool {
+        self.service() == service
+            && match self {
+                Self::Rc | Self::Uc | Self::Ud => true,
+                Self::XrcIni => !is_request,
+                Self::XrcTgt => is_request,
+            }
+    }
 }
 
 /// Path MTU in bytes.

@@ -190,6 +190,10 @@ pub(crate) trait RecvEnv {
     /// A received packet; the state machine only hands it on.
     type Rx: ?Sized;
 
+    /// An XRC request names this shared receive queue: what follows, until the next call, uses its
+    /// requests and its protection domain. Says whether there is such a queue for this queue pair.
+    fn address(&mut self, srq: u32) -> bool;
+
     /// Takes the next receive request, from the receive queue or the shared one (which raises its
     /// own limit event). It comes back through [`complete`](Self::complete), exactly once,
     /// or is dropped when the queue pair is reset.

@@ -68,6 +68,8 @@ pub(crate) struct RecvSide<L, R, S: Slots<Option<Resource>>> {
     expected: Psn,
     msn: Msn,
     message: Message<R>,
+    /// XRC: the shared receive queue that the message being received has named.
+    named: Option<u32>,
     /// A receive request that was taken and has not ended.
     held: Option<RecvWqe<L>>,
     /// A gap, or that no receive was posted, has been reported and the packet has not come yet.
@@ -90,6 +92,7 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
             expected: Psn::new(0),
             msn: Msn::new(0),
             message: Message::None,
+            named: None,
             held: None,
             reported: false,
             reply: Reply::None,
@@ -174,7 +177,8 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
         self.state = RecvState::Error;
         self.stop();
         self.end_recv(env, Status::WrFlush);
-        if self.has_srq {
+        // That of an XRC target is not its own.
+        if self.has_srq && self.transport != Transport::XrcTgt {
             env.event(QpEvent::LastWqeReached);
         }
     }
@@ -199,7 +203,7 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
             return Verdict::Done;
         }
         match (self.transport, packet.opcode.service()) {
-            (Transport::Rc, Service::Rc) => {
+            (Transport::Rc, Service::Rc) | (Transport::XrcTgt, Service::Xrc) => {
                 if !matches!(self.reply, Reply::None) {
                     return Verdict::Busy;
                 }

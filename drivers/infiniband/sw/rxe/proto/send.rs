@@ -142,8 +142,9 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
     /// sequence number do not change any more.
     pub(crate) fn set_attrs(&mut self, attrs: &SendAttrs) {
         let mut attrs = *attrs;
-        if let (Some(old), Transport::Rc | Transport::Uc) = (&self.attrs, self.transport) {
-            attrs.mtu = old.mtu;
+        match &self.attrs {
+            Some(old) if self.transport != Transport::Ud => attrs.mtu = old.mtu,
+            _ => (),
         }
         self.attrs = Some(attrs);
         self.kicked = true;
@@ -260,9 +261,10 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
         } else if status != Status::Success {
             self.break_down(
                 env,
-                match self.transport {
-                    Transport::Rc => SendState::Error,
-                    Transport::Uc | Transport::Ud => SendState::SqError,
+                if self.transport.is_reliable() {
+                    SendState::Error
+                } else {
+                    SendState::SqError
                 },
             );
         }

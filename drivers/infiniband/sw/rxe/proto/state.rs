@@ -139,10 +139,7 @@ impl QpState {
             (Self::Rts, Self::Sqd) => Some(Step::Drain),
             (Self::Sqd, Self::Rts) => Some(Step::ResumeSend),
             // Reliable connections have no such state.
-            (Self::Sqe, Self::Rts) => match transport {
-                Transport::Uc | Transport::Ud => Some(Step::ResumeSend),
-                Transport::Rc => None,
-            },
+            (Self::Sqe, Self::Rts) if !transport.is_reliable() => Some(Step::ResumeSend),
             _ => None,
         }
     }

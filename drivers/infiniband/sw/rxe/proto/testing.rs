@@ -53,6 +53,7 @@ pub(crate) struct Sent {
     pub(crate) body: Body,
     /// Whether the run said that it may have been sent before.
     pub(crate) again: bool,
+    pub(crate) xrc_srq: Option<u32>,
 }
 
 pub(crate) const MTU: u32 = 256;
@@ -86,6 +87,9 @@ pub(crate) struct TestEnv {
     pub(crate) executed: u32,
     pub(crate) invalidated: Option<Key>,
     pub(crate) cq_full: bool,
+    /// The only shared receive queue that XRC requests find, and the one named last.
+    pub(crate) srq: u32,
+    pub(crate) named: Option<u32>,
 }
 
 impl TestEnv {
@@ -110,11 +114,22 @@ impl TestEnv {
             executed: 0,
             invalidated: None,
             cq_full: false,
+            srq: 0,
+            named: None,
         }
     }
 
     /// Posts a request whose number is `id`.
     pub(crate) fn post(&mut self, id: u32, op: SendOp, len: u32) {
+        self.push(id, op, len, None);
+    }
+
+    /// Posts an XRC request for the queue `srq`.
+    pub(crate) fn post_to(&mut self, id: u32, op: SendOp, len: u32, srq: u32) {
+        self.push(id, op, len, Some(srq));
+    }
+
+    fn push(&mut self, id: u32, op: SendOp, len: u32, xrc_srq: Option<u32>) {
         self.posted.push(SendWqe {
             wr_id: id.into(),
             op,
@@ -122,6 +137,7 @@ impl TestEnv {
             signaled: true,
             solicited: false,
             fence: false,
+            xrc_srq,
             local: id,
         });
     }
@@ -180,6 +196,7 @@ impl TestEnv {
                     len: segment.len,
                     body: packet.body,
                     again: run.is_again(),
+                    xrc_srq: packet.xrc_srq,
                 });
             }
         }
@@ -262,6 +279,11 @@ impl RecvEnv for TestEnv {
     type Local = u32;
     type Remote = Access;
     type Rx = u32;
+
+    fn address(&mut self, srq: u32) -> bool {
+        self.named = Some(srq);
+        srq == self.srq
+    }
 
     fn next_recv(&mut self) -> Option<RecvWqe<u32>> {
         self.recvs.pop()

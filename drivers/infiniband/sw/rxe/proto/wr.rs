@@ -34,6 +34,8 @@ pub(crate) struct SendWqe<L> {
     pub(crate) solicited: bool,
     /// Whether to wait for all earlier reads and atomics.
     pub(crate) fence: bool,
+    /// XRC: number of the shared receive queue at the destination.
+    pub(crate) xrc_srq: Option<u32>,
     /// The environment's part.
     pub(crate) local: L,
 }

@@ -266,7 +266,7 @@ impl Attrs {
             dest_qpn: values.dest_qpn,
             mtu: match transport {
                 Transport::Ud => port_mtu,
-                Transport::Rc | Transport::Uc => values.path_mtu,
+                _ => values.path_mtu,
             },
             pkey: params::DEFAULT_PKEY,
             sq_psn: Psn::new(values.sq_psn),

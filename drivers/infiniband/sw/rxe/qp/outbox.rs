@@ -16,11 +16,15 @@ use super::{
     QpCore, //
 };
 use crate::{
-    cq::Completion,
+    cq::{
+        Completion,
+        CqCore, //
+    },
     proto::env::{
         CqOverflow,
         QpEvent, //
     },
+    srq::SrqCore,
 };
 
 /// Collects news while a side is locked.
@@ -36,6 +40,8 @@ pub(super) struct Outbox {
     access: bool,
     failed: bool,
     srq_limit: bool,
+    /// The XRC queue that news of receives are about.
+    named: Option<Arc<SrqCore>>,
 }
 
 impl Outbox {
@@ -45,7 +51,10 @@ impl Outbox {
         qp: &QpCore,
         completion: Completion,
     ) -> Result<(), CqOverflow> {
-        match qp.send_cq.push(completion, qp.name) {
+        let Some(cq) = &qp.send_cq else {
+            return Ok(());
+        };
+        match cq.push(completion, qp.name) {
             Ok(notify) => {
                 self.notify_send |= notify;
                 Ok(())
@@ -57,13 +66,20 @@ impl Outbox {
         }
     }
 
-    /// Writes a completion of the receive queue.
+    /// Writes a completion of the receive queue, or of an XRC queue.
     pub(super) fn complete_recv(
         &mut self,
         qp: &QpCore,
+        srq: Option<&Arc<SrqCore>>,
         completion: Completion,
     ) -> Result<(), CqOverflow> {
-        match qp.recv_cq.push(completion, qp.name) {
+        if let Some(srq) = srq {
+            self.named = Some(srq.clone());
+        }
+        let Some(cq) = self.recv_cq(qp) else {
+            return Ok(());
+        };
+        match cq.push(completion, qp.name) {
             Ok(notify) => {
                 self.notify_recv |= notify;
                 Ok(())
@@ -84,9 +100,26 @@ impl Outbox {
         }
     }
 
-    /// Notes that the shared receive queue has got below its limit.
-    pub(super) fn srq_limit(&mut self) {
+    /// Where receives complete.
+    fn recv_cq<'a>(&'a self, qp: &'a QpCore) -> Option<&'a Arc<CqCore>> {
+        match &self.named {
+            Some(srq) => srq.cq(),
+            None => qp.recv_cq.as_ref(),
+        }
+    }
+
+    /// Whether there are news of another XRC queue than `srq`: one at a time.
+    pub(super) fn is_about_other(&self, srq: &SrqCore) -> bool {
+        let named = self.named.as_deref();
+        named.is_some_and(|named| !core::ptr::eq(named, srq))
+    }
+
+    /// Notes that the shared receive queue, or this XRC queue, has got below its limit.
+    pub(super) fn srq_limit(&mut self, named: Option<&Arc<SrqCore>>) {
         self.srq_limit = true;
+        if let Some(srq) = named {
+            self.named = Some(srq.clone());
+        }
     }
 
     /// Notes that a side has failed.
@@ -112,17 +145,21 @@ impl Outbox {
 
     /// As [`deliver`](Self::deliver), when a failure needs not be spread any more.
     pub(super) fn tell(self, qp: &Arc<QpCore>) {
-        if self.overflow_send {
-            qp.send_cq.report_overflow();
+        if let Some(cq) = &qp.send_cq {
+            if self.overflow_send {
+                cq.report_overflow();
+            }
+            if self.notify_send {
+                cq.notify();
+            }
         }
-        if self.overflow_recv {
-            qp.recv_cq.report_overflow();
-        }
-        if self.notify_send {
-            qp.send_cq.notify();
-        }
-        if self.notify_recv {
-            qp.recv_cq.notify();
+        if let Some(cq) = self.recv_cq(qp) {
+            if self.overflow_recv {
+                cq.report_overflow();
+            }
+            if self.notify_recv {
+                cq.notify();
+            }
         }
         let events = [
             (self.access, provider::QpEvent::AccessError),
@@ -137,8 +174,9 @@ impl Outbox {
             }
         }
         if self.srq_limit {
-            if let RecvSource::Shared(srq, _) = &qp.rq {
-                srq.report_limit();
+            match (&qp.rq, &self.named) {
+                (RecvSource::Shared(srq, _), _) | (_, Some(srq)) => srq.report_limit(),
+                _ => (),
             }
         }
     }

@@ -22,6 +22,7 @@ use crate::{
         Completion, //
     },
     mem::{
+        Asker,
         Fault,
         Target, //
     },
@@ -49,6 +50,7 @@ use crate::{
             Status, //
         },
     },
+    srq::SrqCore,
     tx::{
         Path,
         RouteCache, //
@@ -104,6 +106,8 @@ pub(super) struct RecvCtx<'a> {
     outbox: &'a mut Outbox,
     /// How the packet came that is being handled.
     arrival: Option<Arrival>,
+    /// The XRC queue that it names.
+    named: Option<Arc<SrqCore>>,
 }
 
 impl<'a> RecvCtx<'a> {
@@ -119,6 +123,35 @@ impl<'a> RecvCtx<'a> {
             routes,
             outbox,
             arrival: None,
+            named: None,
+        }
+    }
+
+    /// Whether consumers have to be told of one XRC queue before a packet that is for another one is
+    /// taken.
+    pub(super) fn must_tell_before(&self, rx: &Received) -> bool {
+        let Some(number) = rx.packet.xrc_srq else {
+            return false;
+        };
+        self.find(number)
+            .is_some_and(|srq| self.outbox.is_about_other(&srq))
+    }
+
+    /// The XRC queue of this number, if the queue pair may be asked for it.
+    fn find(&self, number: u32) -> Option<Arc<SrqCore>> {
+        let RecvSource::Named(domain, _) = &self.qp.rq else {
+            return None;
+        };
+        let srq = self.qp.shared.objects.srqs.get(number)?;
+        srq.is_in(*domain).then_some(srq)
+    }
+
+    /// Who asks for memory: the peer of an XRC target gets at that of the queue that it names.
+    fn asker(&self) -> Asker {
+        let pd = self.named.as_ref().and_then(|srq| srq.pd());
+        Asker {
+            pd: pd.unwrap_or(self.qp.asker.pd),
+            ..self.qp.asker
         }
     }
 
@@ -167,21 +200,36 @@ impl RecvEnv for RecvCtx<'_> {
     type Remote = Target;
     type Rx = Received;
 
+    fn address(&mut self, srq: u32) -> bool {
+        self.named = self.find(srq);
+        self.named.is_some()
+    }
+
     fn next_recv(&mut self) -> Option<RecvWqe<RecvLocal>> {
         match &self.qp.rq {
             RecvSource::Own(rq) => rq.pop(),
             RecvSource::Shared(srq, tails) => {
                 let taken = srq.pop(tails)?;
                 if taken.limit_reached {
-                    self.outbox.srq_limit();
+                    self.outbox.srq_limit(None);
                 }
                 Some(taken.wqe)
             }
+            RecvSource::Named(_, tails) => {
+                let srq = self.named.as_ref()?;
+                let mut taken = srq.pop(tails)?;
+                if taken.limit_reached {
+                    self.outbox.srq_limit(Some(srq));
+                }
+                taken.wqe.local.belongs_to(srq.clone());
+                Some(taken.wqe)
+            }
+            RecvSource::None => None,
         }
     }
 
     fn scatter(&mut self, local: &mut RecvLocal, at: u32, rx: &Received) -> Result<(), Status> {
-        let (memory, pd) = (&self.qp.shared.objects.memory, self.qp.asker.pd);
+        let (memory, pd) = (&self.qp.shared.objects.memory, self.asker().pd);
         local.scatter(memory, pd, at, rx.payload())
     }
 
@@ -202,9 +250,9 @@ impl RecvEnv for RecvCtx<'_> {
         let need = needed(access.right);
         let target = match access.right {
             Right::Flush(how) if how.whole_region => {
-                memory.open_whole(self.qp.asker, access.key, need)?
+                memory.open_whole(self.asker(), access.key, need)?
             }
-            _ => memory.open_remote(self.qp.asker, access.key, access.va, access.len, need)?,
+            _ => memory.open_remote(self.asker(), access.key, access.va, access.len, need)?,
         };
         Ok(target)
     }
@@ -238,7 +286,7 @@ impl RecvEnv for RecvCtx<'_> {
 
     fn invalidate(&mut self, key: Key) -> Result<(), AccessError> {
         let memory = &self.qp.shared.objects.memory;
-        Ok(memory.invalidate(self.qp.asker, key)?)
+        Ok(memory.invalidate(self.asker(), key)?)
     }
 
     fn transmit(&mut self, run: &Run, from: Option<&mut Target>) -> Result<u32, TxError> {
@@ -253,9 +301,8 @@ impl RecvEnv for RecvCtx<'_> {
     }
 
     fn complete(&mut self, local: RecvLocal, wc: RecvWc) -> Result<(), CqOverflow> {
-        drop(local);
         let completion = Completion::of_recv(&wc, self.arrival);
-        self.outbox.complete_recv(self.qp, completion)
+        self.outbox.complete_recv(self.qp, local.srq(), completion)
     }
 
     fn failed(&mut self) {

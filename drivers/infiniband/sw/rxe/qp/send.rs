@@ -261,10 +261,8 @@ impl QpCore {
             }
         };
         // What does not pass as a train passes when it is sent again, alone.
-        let trains = route.is_some()
-            && run.packets() > 1
-            && !run.is_again()
-            && self.transport == Transport::Rc;
+        let trains =
+            route.is_some() && run.packets() > 1 && !run.is_again() && self.transport.is_reliable();
         let mut exit = Exit {
             route,
             vlan: own.and_then(|own| own.vlan),

@@ -273,10 +273,15 @@ impl QpCore {
 
     /// Whether a process has taken completions since the last call.
     fn has_taken_some(&self) -> bool {
-        let (send, recv) = (&self.send_cq, &self.recv_cq);
+        let Some(send) = &self.send_cq else {
+            return false;
+        };
         let mut taken_to = u64::from(send.taken_to());
-        if !Arc::ptr_eq(send, recv) {
-            taken_to |= u64::from(recv.taken_to()) << 32;
+        match &self.recv_cq {
+            Some(recv) if !Arc::ptr_eq(send, recv) => {
+                taken_to |= u64::from(recv.taken_to()) << 32;
+            }
+            _ => (),
         }
         self.taken_to.xchg(taken_to, Relaxed) != taken_to
     }
@@ -382,6 +387,10 @@ impl QpCore {
             let Some(rx) = next else {
                 break;
             };
+            if ctx.must_tell_before(&rx) {
+                responder.waiting = Some(rx);
+                break;
+            }
             budget -= 1;
             ctx.arrived(&rx);
             if side.input(&mut ctx, &rx.packet, &rx) == Verdict::Busy {

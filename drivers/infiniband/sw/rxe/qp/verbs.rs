@@ -74,7 +74,11 @@ use crate::{
         Offer, //
     },
     params,
-    pd::QpId,
+    pd::{
+        PdId,
+        QpId,
+        XrcdId, //
+    },
     proto::{
         attrs::Transport,
         send::{
@@ -86,7 +90,10 @@ use crate::{
             Step, //
         },
     },
-    srq::SrqCore,
+    srq::{
+        self,
+        SrqCore, //
+    },
     wq::{
         RecvQueue,
         SendQueue,
@@ -106,6 +113,11 @@ pub(super) enum RecvSource {
     Own(Arc<RecvQueue>),
     /// A queue that it shares with others, and memory for what is taken from it.
     Shared(Arc<SrqCore>, Arc<TailPool>),
+    /// The queue that the peer names, of those in the domain of an XRC target, and memory for what
+    /// is taken from it.
+    Named(XrcdId, Arc<TailPool>),
+    /// There are none: XRC initiators.
+    None,
 }
 
 /// What an address vector in the rights to a peer becomes: own GID and the peer's.
@@ -135,6 +147,8 @@ fn transport_of(kind: QpType) -> Result<(Transport, Service)> {
         bindings::ib_qp_type_IB_QPT_UD | bindings::ib_qp_type_IB_QPT_GSI => {
             Ok((Transport::Ud, Service::Ud))
         }
+        bindings::ib_qp_type_IB_QPT_XRC_INI => Ok((Transport::XrcIni, Service::Xrc)),
+        bindings::ib_qp_type_IB_QPT_XRC_TGT => Ok((Transport::XrcTgt, Service::Xrc)),
         _ => Err(EOPNOTSUPP),
     }
 }
@@ -173,11 +187,37 @@ impl Qp {
         if is_gsi && request.port() != params::PORT {
             return Err(EINVAL);
         }
-        let send_cq = qp.send_cq(device).ok_or(EINVAL)?.inner().clone();
-        let recv_cq = qp.recv_cq(device).ok_or(EINVAL)?.inner().clone();
+        if transport == Transport::XrcIni && !user {
+            // A request of the kernel, `struct ib_send_wr`, has no place for the number.
+            return Err(EOPNOTSUPP);
+        }
         let srq = qp.srq(device);
-        let pd = qp.pd(device).ok_or(EINVAL)?.id();
+        let send_cq = qp.send_cq(device).map(|cq| cq.inner().clone());
+        let recv_cq = qp.recv_cq(device).map(|cq| cq.inner().clone());
+        let (has_sends, has_receives) = match transport {
+            Transport::XrcIni => (true, false),
+            Transport::XrcTgt => (false, false),
+            _ => (true, true),
+        };
+        if (has_sends && send_cq.is_none()) || (has_receives && recv_cq.is_none()) {
+            return Err(EINVAL);
+        }
+        let pd = match qp.pd(device) {
+            Some(pd) => pd.id(),
+            // The queue that the peer names has one.
+            None if transport == Transport::XrcTgt => PdId::new(),
+            None => return Err(EINVAL),
+        };
         let mut cap = request.cap();
+        if !has_sends {
+            cap.max_send_wr = 0;
+            cap.max_send_sge = 0;
+            cap.max_inline_data = 0;
+        }
+        if !has_receives {
+            cap.max_recv_wr = 0;
+            cap.max_recv_sge = 0;
+        }
         check_cap(&cap, srq.is_some())?;
 
         // Entries and inline bytes of a request share their place.
@@ -190,17 +230,25 @@ impl Qp {
             signal_all: request.signals_all(),
             pd,
         };
-        let sq = SendQueue::new(cap.max_send_wr.max(1), caps, user)?;
-        cap.max_send_wr = sq.capacity();
-        cap.max_send_sge = caps.max_sge;
-        cap.max_inline_data = caps.max_inline;
-        let rq = match srq {
-            Some(srq) => {
+        let sq = SendQueue::new(cap.max_send_wr.max(1), caps, user && has_sends)?;
+        if has_sends {
+            cap.max_send_wr = sq.capacity();
+            cap.max_send_sge = caps.max_sge;
+            cap.max_inline_data = caps.max_inline;
+        }
+        let rq = match (transport, srq) {
+            (Transport::XrcTgt, _) => {
+                let domain = qp.xrcd(device, request).ok_or(EINVAL)?.id();
+                let tails = TailPool::new(RECV_TAILS, srq::MAX_SGE as usize)?;
+                RecvSource::Named(domain, tails)
+            }
+            (Transport::XrcIni, _) => RecvSource::None,
+            (_, Some(srq)) => {
                 let core = srq.inner().clone();
                 let tails = TailPool::new(RECV_TAILS, core.max_sge() as usize)?;
                 RecvSource::Shared(core, tails)
             }
-            None => {
+            (_, None) => {
                 let rq = RecvQueue::new(cap.max_recv_wr.max(1), cap.max_recv_sge, user)?;
                 cap.max_recv_wr = rq.capacity();
                 RecvSource::Own(rq)
@@ -225,11 +273,12 @@ impl Qp {
         let send_offer = offer(sq.pages())?;
         let recv_offer = match &rq {
             RecvSource::Own(rq) => offer(rq.pages())?,
-            RecvSource::Shared(..) => None,
+            _ => None,
         };
 
         let sender = Sender::new(transport, qpn, (cap.max_send_wr as usize).clamp(1, WINDOW))?;
-        let responder = Responder::new(transport, qpn, srq.is_some());
+        let is_shared = matches!(rq, RecvSource::Shared(..) | RecvSource::Named(..));
+        let responder = Responder::new(transport, qpn, is_shared);
         let flight = Flight::new()?;
         let port = request.port();
         let name = QpName {
@@ -515,7 +564,7 @@ impl QpOps<Rxe> for Qp {
             return Err(EOPNOTSUPP);
         }
         if mask.contains(AttrMask::CAP) {
-            check_cap(&attr.cap(), matches!(this.core.rq, RecvSource::Shared(..)))?;
+            check_cap(&attr.cap(), !matches!(this.core.rq, RecvSource::Own(..)))?;
         }
         this.core.modify(this.kind, attr, mask)
     }
@@ -560,7 +609,7 @@ impl QpOps<Rxe> for Qp {
     fn post_send(this: &provider::Qp<Rxe>, list: &mut SendList<'_, Rxe>) -> Result {
         let core = &this.core;
         let state = core.state();
-        if !state.may_post_send() {
+        if core.send_cq.is_none() || !state.may_post_send() {
             return Err(EINVAL);
         }
         // A process posts to the ring itself, and only rings the doorbell.

@@ -227,6 +227,7 @@ pub(crate) fn recv_from_kernel(
             tail,
             count: list.len(),
             cursor: Cursor::new(),
+            srq: None,
         },
     })
 }

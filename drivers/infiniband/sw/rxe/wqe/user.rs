@@ -17,7 +17,8 @@ use super::{
     SendLocal,
     Service,
     Tail,
-    MAX_QPN, //
+    MAX_QPN,
+    MAX_SRQN, //
 };
 use crate::{
     abi::{
@@ -232,6 +233,9 @@ pub(crate) fn send_from_user(
     let index = slot.index();
     let head = slot.read::<abi::SendHead>(0);
     let parsed = head.as_ref().map_err(|_| Status::LocQpOp).and_then(|head| {
+        if caps.service == Service::Xrc && head.srq_num > MAX_SRQN {
+            return Err(Status::LocQpOp);
+        }
         let mut parsed = parse_user(head, caps.service, handles, caps.pd)?;
         if !offered(caps.service, &parsed.op) {
             return Err(Status::LocQpOp);
@@ -246,25 +250,25 @@ pub(crate) fn send_from_user(
         }
         Ok((parsed, payload, len))
     });
-    let (wr_id, flags) = head.map_or((0, 0), |head| (head.wr_id, head.flags));
+    let (wr_id, flags) = head
+        .as_ref()
+        .map_or((0, 0), |head| (head.wr_id, head.flags));
     let (op, destination, payload, len) = match parsed {
         Ok((parsed, payload, len)) => (parsed.op, parsed.destination, payload, len),
         Err(status) => (SendOp::Invalid(status), None, Payload::Gather(0), 0),
     };
-    make_wqe(
-        wr_id,
-        op,
-        len,
-        Flags(flags),
-        caps,
-        SendLocal {
-            tail,
-            payload,
-            destination,
-            cursor: Cursor::new(),
-            slot: Some(index),
-        },
-    )
+    let local = SendLocal {
+        tail,
+        payload,
+        destination,
+        cursor: Cursor::new(),
+        slot: Some(index),
+    };
+    let srq = head.map_or(0, |head| head.srq_num);
+    SendWqe {
+        xrc_srq: (caps.service == Service::Xrc).then_some(srq),
+        ..make_wqe(wr_id, op, len, Flags(flags), caps, local)
+    }
 }
 
 /// A receive request of user space, from its slot, which is read here and nowhere else.
@@ -290,6 +294,7 @@ pub(crate) fn recv_from_user(slot: &Slot<'_>, max_sge: u32, mut tail: Tail) -> R
             tail,
             count,
             cursor: Cursor::new(),
+            srq: None,
         },
     }
 }

@@ -5,7 +5,7 @@
 use super::reply::Reply;
 use super::resource::Saved;
 use super::{Delivered, Message, RecvSide, RecvState, Resource, WriteFault};
-use crate::proto::attrs::{Allowed, RecvAttrs};
+use crate::proto::attrs::{Allowed, RecvAttrs, Transport};
 use crate::proto::env::{Access, AccessError, AtomicOp, Counter, QpEvent, RecvEnv, Right, Slots};
 use crate::proto::run::{packets_of, Content};
 use crate::proto::wr::Status;
@@ -68,7 +68,10 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
         let psn = packet.bth.psn;
         if psn.is_before(self.expected) {
             env.count(Counter::DuplicateRequest);
-            return self.repeat(env, &attrs, packet);
+            if self.finds_srq(env, packet) {
+                self.repeat(env, &attrs, packet);
+            }
+            return;
         }
         if psn != self.expected {
             env.count(Counter::OutOfSeqRequest);
@@ -108,6 +111,11 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
         }
     }
 
+    /// Turns to the shared receive queue that an XRC request names; says whether there is one.
+    fn finds_srq<E: RecvEnv<Local = L, Remote = R>>(&self, env: &mut E, packet: &Packet) -> bool {
+        self.transport != Transport::XrcTgt || packet.xrc_srq.is_some_and(|srq| env.address(srq))
+    }
+
     /// Executes the packet that is expected.
     fn execute<E: RecvEnv<Local = L, Remote = R>>(
         &mut self,
@@ -125,11 +133,16 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
             }
             _ => false,
         };
+        let continues = continues && packet.xrc_srq == self.named;
         let starts = packet.opcode.row().place.starts();
         let in_order = continues || (starts && matches!(self.message, Message::None));
         if !in_order || !payload.allows(packet.payload_len, attrs.mtu.bytes()) {
             return Err(INVALID);
         }
+        if !self.finds_srq(env, packet) {
+            return Err(INVALID);
+        }
+        self.named = packet.xrc_srq;
         match packet.body {
             Body::Send { end, .. } => {
                 self.send(env, attrs, packet, end, rx)?;

@@ -8,7 +8,6 @@ use crate::proto::env::{RecvEnv, Slots, TxError};
 use crate::proto::run::{packets_of, AckRequests, Common, Content, Run};
 use crate::proto::wr::Status;
 use crate::wire::aeth::{Aeth, NakCode, Syndrome};
-use crate::wire::opcode::Service;
 use crate::wire::psn::Psn;
 
 /// An answer that is not yet sent.
@@ -136,7 +135,7 @@ impl<L, R, S: Slots<Option<Resource>>> RecvSide<L, R, S> {
             return Pumped::All(0);
         };
         let common = Common {
-            service: Service::Rc,
+            service: self.transport.service(),
             pkey: attrs.pkey,
             dest_qp: attrs.dest_qpn,
             deth: None,

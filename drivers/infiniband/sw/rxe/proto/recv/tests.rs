@@ -771,6 +771,67 @@ mod packet_by_packet {
         assert_eq!((env.packets, env.received.len()), (0, 0));
     }
 
+    /// Gives an XRC request for the queue `srq`.
+    fn give_xrc(side: &mut Side<'_>, env: &mut TestEnv, psn: u32, srq: u32, body: Body, len: u32) {
+        if let Some(mut packet) = packet(Service::Xrc, psn, body, len) {
+            packet.xrc_srq = Some(srq);
+            if side.input(env, &packet, &len) == Verdict::Done {
+                side.run(env, 1000);
+            }
+        }
+    }
+
+    #[test]
+    fn a_target_takes_requests_for_queues_that_it_reaches() {
+        let (mut slots, mut env) = (NONE, TestEnv::new());
+        let mut side = started(&mut slots, Transport::XrcTgt, 0);
+        env.srq = 7;
+        env.receive(1, 1000);
+        give_xrc(&mut side, &mut env, 0, 7, send(true, false), MTU);
+        give_xrc(&mut side, &mut env, 1, 7, send(false, true), 9);
+        assert_eq!(status(&mut env), Some((1, Status::Success, MTU + 9)));
+        assert_eq!(env.next_ack(), Some((0, Syndrome::ACK, 0)));
+        assert_eq!(env.next_ack(), Some((1, Syndrome::ACK, 1)));
+        // Memory as well is that of the queue.
+        give_xrc(&mut side, &mut env, 2, 7, Body::Read(reth(0, 1)), 0);
+        assert_eq!(env.next_sent(), Some((Op::ReadResponseOnly, 2)));
+        // What is sent again, too.
+        env.named = None;
+        give_xrc(&mut side, &mut env, 2, 7, Body::Read(reth(0, 1)), 0);
+        assert_eq!(env.next_sent(), Some((Op::ReadResponseOnly, 2)));
+        assert_eq!(env.named, Some(7));
+        give_xrc(&mut side, &mut env, 2, 8, Body::Read(reth(0, 1)), 0);
+        assert_eq!(env.next_sent(), None);
+        assert_eq!(side.state(), RecvState::Ready);
+        // A queue that there is not. No event tells of it: the receives are not its own.
+        give_xrc(&mut side, &mut env, 3, 8, send(true, true), 1);
+        assert_eq!(
+            env.next_ack(),
+            Some((3, refused(NakCode::InvalidRequest), 2))
+        );
+        assert_eq!(side.state(), RecvState::Error);
+        assert_eq!((env.failures, env.events.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_message_stays_with_its_queue() {
+        let (mut slots, mut env) = (NONE, TestEnv::new());
+        let mut side = started(&mut slots, Transport::XrcTgt, 0);
+        env.srq = 7;
+        env.receive(1, 1000);
+        give_xrc(&mut side, &mut env, 0, 7, send(true, false), MTU);
+        env.srq = 8;
+        give_xrc(&mut side, &mut env, 1, 8, send(false, true), 1);
+        assert_eq!(status(&mut env), Some((1, Status::RemInvReq, 0)));
+        assert_eq!(side.state(), RecvState::Error);
+        // Without a number there is no request, and other services are not for it.
+        let (mut slots, mut env) = (NONE, TestEnv::new());
+        let mut side = started(&mut slots, Transport::XrcTgt, 0);
+        env.receive(1, 1000);
+        give(&mut side, &mut env, 0, send(true, true), 1);
+        assert_eq!((env.packets, env.received.len()), (0, 0));
+    }
+
     #[test]
     fn depth_may_change_while_answers_are_out() {
         let (mut slots, mut env) = (NONE, TestEnv::new());

@@ -3,11 +3,10 @@
 //! The completer: completions and retries from responses (IBTA vol. 1, 9.7.5.2 and 9.9.2).
 
 use super::{Entry, Phase, SendSide, SendState};
-use crate::proto::attrs::{SendAttrs, Transport};
+use crate::proto::attrs::SendAttrs;
 use crate::proto::env::{Counter, SendEnv, Slots};
 use crate::proto::wr::{SendOp, Status};
 use crate::wire::aeth::{Aeth, NakCode, RnrTimer, Syndrome};
-use crate::wire::opcode::Service;
 use crate::wire::packet::{Body, Packet, ReadPart};
 use crate::wire::psn::Psn;
 
@@ -40,8 +39,8 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
         let listens = matches!(self.state, SendState::Ready | SendState::Draining { .. });
         let psn = packet.bth.psn;
         if !listens
-            || self.transport != Transport::Rc
-            || packet.opcode.service() != Service::Rc
+            || !self.transport.is_reliable()
+            || packet.opcode.service() != self.transport.service()
             || !psn.is_within(self.una, self.max.ahead_of(self.una))
         {
             return;

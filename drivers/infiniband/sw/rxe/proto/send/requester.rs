@@ -8,7 +8,6 @@ use crate::proto::env::{Counter, SendEnv, Slots, TxError};
 use crate::proto::run::{packets_of, AckRequests, Common, Content, Run};
 use crate::proto::wr::{RemoteAddr, SendOp, SendWqe, Status};
 use crate::wire::ext::{AtomicEth, Deth, Reth, MAX_MESSAGE};
-use crate::wire::opcode::Service;
 use crate::wire::packet::{SendEnd, WriteEnd};
 use crate::wire::psn::Psn;
 
@@ -135,7 +134,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
         };
         // The window is checked before the first packet goes out, so a message that could not
         // start at all stays queued and a drain does not wait for it.
-        if self.transport == Transport::Rc
+        if self.transport.is_reliable()
             && (self.room() == 0
                 || self.nxt.ahead_of(self.una) + packets > Psn::WINDOW
                 || self.is_too_deep(self.cursor, attrs))
@@ -172,7 +171,7 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
         packets: u32,
         budget: u32,
     ) -> Step {
-        let reliable = self.transport == Transport::Rc;
+        let reliable = self.transport.is_reliable();
         let number = self.nxt.ahead_of(first);
         let room = if reliable { self.room() } else { u32::MAX };
         if room == 0 || self.is_too_deep(self.cursor, attrs) {
@@ -239,18 +238,19 @@ fn check<L>(wqe: &SendWqe<L>, transport: Transport, attrs: &SendAttrs) -> Result
         SendOp::Local(_) => return Ok(()),
         SendOp::Datagram { .. } => transport == Transport::Ud,
         SendOp::Send(SendEnd::Plain | SendEnd::Imm(_)) | SendOp::Write { .. } => {
-            matches!(transport, Transport::Rc | Transport::Uc)
+            transport != Transport::Ud
         }
-        _ => transport == Transport::Rc,
+        _ => transport.is_reliable(),
     };
     // A FLUSH can do without a place at the responder, as it may be executed twice.
     let keeps = wqe.op.needs_response() && !matches!(wqe.op, SendOp::Flush { .. });
-    if !known || (keeps && attrs.max_rd_atomic == 0) {
+    let finds_srq = wqe.xrc_srq.is_some() == (transport == Transport::XrcIni);
+    if !known || !finds_srq || (keeps && attrs.max_rd_atomic == 0) {
         return Err(Status::LocQpOp);
     }
     let limit = match transport {
         Transport::Ud => attrs.mtu.bytes(),
-        Transport::Rc | Transport::Uc => MAX_MESSAGE,
+        _ => MAX_MESSAGE,
     };
     if wqe.len > limit {
         return Err(Status::LocLen);
@@ -280,15 +280,11 @@ fn run_of<L>(
 ) -> Option<Run> {
     let mtu = attrs.mtu.bytes();
     let mut common = Common {
-        service: match transport {
-            Transport::Rc => Service::Rc,
-            Transport::Uc => Service::Uc,
-            Transport::Ud => Service::Ud,
-        },
+        service: transport.service(),
         pkey: attrs.pkey,
         dest_qp: attrs.dest_qpn,
         deth: None,
-        xrc_srq: None,
+        xrc_srq: wqe.xrc_srq,
         mtu,
     };
     let mut solicited = false;
@@ -334,12 +330,13 @@ fn run_of<L>(
         SendOp::Flush { at, how } => Content::Flush(how, reth_of(at, wqe.len, 0)),
         SendOp::Local(_) | SendOp::Invalid(_) => return None,
     };
-    let acks = match transport {
-        Transport::Rc => AckRequests::EndAndEvery {
+    let acks = if transport.is_reliable() {
+        AckRequests::EndAndEvery {
             every: ACK_EVERY,
             here: ends_window,
-        },
-        Transport::Uc | Transport::Ud => AckRequests::Never,
+        }
+    } else {
+        AckRequests::Never
     };
     Run::new(common, content, wqe.len, first, count, psn, solicited, acks)
 }

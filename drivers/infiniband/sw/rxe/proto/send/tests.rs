@@ -90,6 +90,39 @@ mod packet_by_packet {
     }
 
     #[test]
+    fn an_initiator_names_the_queue_of_the_peer() {
+        let (mut slots, mut env) = (slots(), TestEnv::new());
+        let mut side = started(&mut slots, Transport::XrcIni, &send_attrs(5));
+        env.post(1, SEND, MTU + 1);
+        env.post_to(2, READ, 4, 9);
+        env.post_to(3, SEND, 1, 10);
+        run(&mut side, &mut env);
+        // The first one names none.
+        assert_eq!(env.next_ended(), Some((1, Some(Status::LocQpOp))));
+        assert_eq!(side.state(), SendState::Error);
+
+        let mut env = TestEnv::new();
+        let mut places = [const { None }; 6];
+        let mut side = started(&mut places, Transport::XrcIni, &send_attrs(5));
+        env.post_to(2, READ, 4, 9);
+        env.post_to(3, SEND, 1, 10);
+        run(&mut side, &mut env);
+        let named = |sent: Option<Sent>| sent.map(|sent| (sent.op, sent.psn, sent.xrc_srq));
+        assert_eq!(named(env.sent.pop()), Some((Op::ReadRequest, 5, Some(9))));
+        assert_eq!(named(env.sent.pop()), Some((Op::SendOnly, 6, Some(10))));
+        // Answers of another service are not for it.
+        answer(&mut side, &mut env, 6, ACK, 0);
+        assert_eq!(env.ended.len(), 0);
+        for (psn, body, len) in [(5, READ_ONLY, 4), (6, ACK, 0)] {
+            if let Some(packet) = packet(Service::Xrc, psn, body, len) {
+                side.input(&mut env, &packet, &len);
+            }
+        }
+        assert_eq!(env.next_ended(), Some((2, Some(Status::Success))));
+        assert_eq!(env.next_ended(), Some((3, Some(Status::Success))));
+    }
+
+    #[test]
     fn one_acknowledgement_ends_many() {
         let (mut slots, mut env) = (slots(), TestEnv::new());
         let mut side = started(&mut slots, Transport::Rc, &send_attrs(5));

@@ -18,6 +18,7 @@
 //! what it has to be told is collected in an [`Outbox`].
 
 mod attrs;
+mod change;
 mod outbox;
 mod path;
 mod recv;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# set: long
+# set: rust
 # timeout: 600
 # vm: --rxe=rust
 # Extended reliable connections (XRC) of our rdma_rxe, between two namespaces

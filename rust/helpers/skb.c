@@ -40,6 +40,11 @@ __rust_helper void rust_helper_skb_reset_network_header(struct sk_buff *skb)
 	skb_reset_network_header(skb);
 }
 
+__rust_helper void rust_helper_rdma_skb_fragments_keep_df(struct sk_buff *skb)
+{
+	IPCB(skb)->flags |= IPSKB_FRAG_PMTU;
+}
+
 __rust_helper int rust_helper_skb_linearize(struct sk_buff *skb)
 {
 	return skb_linearize(skb);

@@ -6,8 +6,8 @@
 # vm: --rxe=rust
 # Interfaces below a link that are no plain Ethernet ones: VLANs with and without
 # a link of their own, slaves of ipvlan, loopback, tun, WireGuard. Addresses that
-# come and go there, a port whose MTU changes, and groups with members on the
-# sender's own device.
+# come and go there, a port whose MTU changes, a way that is narrower than its
+# ends, and groups with members on the sender's own device.
 # shellcheck source=tests/vm/lib.sh
 . "$(dirname "$0")/lib.sh"
 H=$(cd "$(dirname "$0")" && pwd)
@@ -149,6 +149,49 @@ mtu() {
 }
 t mtu "$(declare -f mtu); mtu"
 rdma link delete rxe0
+
+# A way that is narrower than its ends: 4200 here, 1500 between two routers, 4200 there.
+narrow_way() {
+	local ns
+	for ns in near far end; do ip netns add $ns; done
+	ip link add n0 type veth peer name n1 netns near
+	ip -n near link add m0 type veth peer name m1 netns far
+	ip -n far link add e0 type veth peer name e1 netns end
+	ip link set n0 mtu 4200 up && ip addr add 10.9.60.1/24 dev n0 && ip addr add fd00:60::1/64 dev n0 nodad
+	ip -n near link set n1 mtu 4200 up && ip -n near addr add 10.9.60.2/24 dev n1 && ip -n near addr add fd00:60::2/64 dev n1 nodad
+	ip -n near link set m0 up && ip -n near addr add 10.9.61.1/24 dev m0 && ip -n near addr add fd00:61::1/64 dev m0 nodad
+	ip -n far link set m1 up && ip -n far addr add 10.9.61.2/24 dev m1 && ip -n far addr add fd00:61::2/64 dev m1 nodad
+	ip -n far link set e0 mtu 4200 up && ip -n far addr add 10.9.62.2/24 dev e0 && ip -n far addr add fd00:62::2/64 dev e0 nodad
+	ip -n end link set e1 mtu 4200 up && ip -n end addr add 10.9.62.1/24 dev e1 && ip -n end addr add fd00:62::1/64 dev e1 nodad
+	for ns in near far; do
+		ip netns exec $ns sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward; echo 1 > /proc/sys/net/ipv6/conf/all/forwarding'
+	done
+	ip route add 10.9.62.0/24 via 10.9.60.2 && ip route add fd00:62::/64 via fd00:60::2
+	ip -n near route add 10.9.62.0/24 via 10.9.61.2 && ip -n near route add fd00:62::/64 via fd00:61::2
+	ip -n far route add 10.9.60.0/24 via 10.9.61.1 && ip -n far route add fd00:60::/64 via fd00:61::1
+	ip -n end route add 10.9.60.0/24 via 10.9.62.2 && ip -n end route add fd00:60::/64 via fd00:62::2
+	rdma link add rxn type rxe netdev n0 && ip netns exec end rdma link add rxe9 type rxe netdev e1
+}
+# narrow A B: a connection from GID A here to GID B at the end, with the path MTU of the interfaces.
+narrow() {
+	local ia ib pid rc
+	ia=$(gid rxn "$1") && ib=$(gid rxe9 "$2") || return 1
+	ip netns exec end timeout 100 ibv_rc_pingpong -d rxe9 -g "$ib" -m 4096 -s 65536 -n 20 -e > /dev/null &
+	pid=$!
+	sleep 3
+	timeout 100 ibv_rc_pingpong -d rxn -g "$ia" -m 4096 -s 65536 -n 20 -e "$3"
+	rc=$?
+	wait $pid || rc=1
+	return $rc
+}
+t narrow-set-up "$(declare -f narrow_way); narrow_way && ping -c 1 -W 5 10.9.62.1 && ping -c 1 -W 5 fd00:62::1 && ibv_devinfo -d rxn | grep 'active_mtu:.*4096'"
+defs+="; $(declare -f narrow)"
+t narrow-ipv4 -T 250 "$defs; narrow \$(mapped 10.9.60.1) \$(mapped 10.9.62.1) 10.9.62.1 && ip route get 10.9.62.1 && ip route get 10.9.62.1 | grep 'mtu 1500'"
+t narrow-ipv6 -T 250 "$defs; narrow fd00:0060:0000:0000:0000:0000:0000:0001 fd00:0062:0000:0000:0000:0000:0000:0001 10.9.62.1 && ip -6 route get fd00:62::1 | grep 'mtu 1500'"
+t narrow-fragments "ip netns exec near nstat -az IpForwDatagrams IpFragCreates; nstat -az IpFragCreates Ip6FragCreates | tee /dev/stderr | awk '/FragCreates/ { n += \$2 != 0 } END { exit n != 2 }'"
+rdma link delete rxn
+ip netns exec end rdma link delete rxe9
+ip link del n0
 
 # Groups.
 ip link add d0 type dummy

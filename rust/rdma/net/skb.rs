@@ -318,6 +318,20 @@ impl SkBuff {
         }
     }
 
+    /// Lets the network stack send the packet in fragments where the way is too narrow for it,
+    /// although an IPv4 header forbids that to others. Each fragment forbids it as well, so that
+    /// the packet is put together with the header that it had.
+    pub fn allow_fragments(&mut self, family: Family) {
+        // SAFETY: The buffer is valid and belongs to us; until it is sent, the control block is
+        // free, and IPv4 is the next to use it.
+        unsafe {
+            Headers::set_ignore_df_raw(self.headers(), 1);
+            if family == Family::V4 {
+                bindings::rdma_skb_fragments_keep_df(self.as_raw());
+            }
+        }
+    }
+
     /// The interface that the packet came in by or goes out by.
     ///
     /// The reference is only valid as long as something protects the interface: the RCU section of

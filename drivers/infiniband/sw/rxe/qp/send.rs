@@ -347,7 +347,12 @@ impl QpCore {
         let mut skb = train.finish();
         skb.set_flow(self.flight.launch());
         let sent = match exit.route {
-            Some(route) => route.send(skb),
+            Some(route) => {
+                // Part of the way may be narrower than the interface, as the peer's answers or a
+                // router tell; the path MTU of a connection is what it is.
+                skb.allow_fragments(exit.path.family());
+                route.send(skb)
+            }
             None => {
                 tx::strip(exit.path, &mut skb).map(|()| rx::from_own(&self.shared, skb, exit.vlan))
             }

@@ -133,7 +133,8 @@ t loopback "ip link set lo up && rdma link add rxlo type rxe netdev lo && $defs;
 mtu() {
 	local pid
 	rdma link add rxe0 type rxe netdev va || return 1
-	timeout 100 stdbuf -oL ibv_asyncwatch -d rxe0 > /tmp/events &
+	# The function of that name would leave it behind when its shell is killed.
+	env timeout $((100 * slower)) stdbuf -oL ibv_asyncwatch -d rxe0 > /tmp/events &
 	pid=$!
 	for _ in $(seq 100); do grep -q . /tmp/events && break; sleep 0.1; done
 	ip link set va mtu 4200

@@ -191,12 +191,6 @@ impl Headers {
         }
         sums
     };
-
-    /// Bytes that the headers take together.
-    pub(crate) fn len(self) -> usize {
-        static SUMS: [u8; 1 << Headers::LENGTHS.len()] = Headers::SUMS;
-        SUMS.get(usize::from(self.0)).copied().unwrap_or(0).into()
-    }
 }
 
 /// What a packet with an operation looks like.
@@ -286,6 +280,9 @@ pub(crate) static TABLE: [Row; 25] = {
 pub(crate) struct Opcode {
     service: Service,
     row: &'static Row,
+    /// Those of the row and of the service, and their bytes.
+    headers: Headers,
+    headers_len: u8,
 }
 
 /// Place in [`TABLE`] by the five bits of an operation; none is 0xff.
@@ -307,16 +304,37 @@ impl Opcode {
 
     /// From the byte in a packet.
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {
-        let service = Service::from_opcode(byte)?;
-        let place = PLACES.get(usize::from(byte & 0x1f))?;
-        let row = TABLE.get(usize::from(*place))?;
-        let known = match service {
-            Service::Rc | Service::Xrc => true,
-            Service::Uc => row.uc,
-            Service::Ud => row.ud,
+        OPCODES.get(usize::from(byte)).copied().flatten()
+    }
+
+    /// What a byte stands for.
+    const fn of(byte: u8) -> Option<Self> {
+        let Some(service) = Service::from_opcode(byte) else {
+            return None;
         };
+        let place = PLACES[(byte & 0x1f) as usize] as usize;
+        if place >= TABLE.len() {
+            return None;
+        }
+        let row = &TABLE[place];
+        let (known, headers) = match service {
+            Service::Rc => (true, Headers::NONE),
+            Service::Uc => (row.uc, Headers::NONE),
+            Service::Ud => (row.ud, Headers::DETH),
+            Service::Xrc if matches!(row.direction, Direction::Request) => (true, Headers::XRCETH),
+            Service::Xrc => (true, Headers::NONE),
+        };
+        if !known {
+            return None;
+        }
+        let headers = row.headers.and(headers);
         // INVARIANT: The row is of the table, and the service knows it.
-        known.then_some(Self { service, row })
+        Some(Self {
+            service,
+            row,
+            headers,
+            headers_len: Headers::SUMS[headers.0 as usize],
+        })
     }
 
     /// The byte in a packet.
@@ -346,14 +364,25 @@ impl Opcode {
 
     /// Headers after the base header, with those that the service adds.
     pub(crate) const fn headers(self) -> Headers {
-        let row = self.row();
-        match self.service {
-            Service::Ud => row.headers.and(Headers::DETH),
-            Service::Xrc if self.is_request() => row.headers.and(Headers::XRCETH),
-            _ => row.headers,
-        }
+        self.headers
+    }
+
+    /// Bytes of [`headers`](Self::headers).
+    pub(crate) const fn headers_len(self) -> usize {
+        self.headers_len as usize
     }
 }
+
+/// All opcodes, by their bytes: asked for each packet, twice.
+static OPCODES: [Option<Opcode>; 256] = {
+    let mut opcodes = [None; 256];
+    let mut byte = 0;
+    while byte < opcodes.len() {
+        opcodes[byte] = Opcode::of(byte as u8);
+        byte += 1;
+    }
+    opcodes
+};
 
 #[cfg_attr(CONFIG_KUNIT = "y", kernel::prelude::kunit_tests(rust_rxe_opcode))]
 #[cfg(any(test, CONFIG_KUNIT = "y"))]
@@ -409,7 +438,7 @@ mod tests {
 
     #[test]
     fn header_lengths() {
-        let len = |byte| Opcode::from_byte(byte).map(|opcode| opcode.headers().len());
+        let len = |byte| Opcode::from_byte(byte).map(|opcode| opcode.headers_len());
         assert_eq!(len(0x00), Some(0)); // SEND first
         assert_eq!(len(0x0b), Some(20)); // WRITE only with immediate: RETH and ImmDt
         assert_eq!(len(0x0e), Some(0)); // READ response middle

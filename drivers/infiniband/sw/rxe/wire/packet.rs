@@ -273,7 +273,7 @@ impl Label {
             return Err(Malformed::Version(flags & 0xf));
         }
         let pad = usize::from(flags >> 4 & 3);
-        let headers_len = BTH_LEN + opcode.headers().len();
+        let headers_len = BTH_LEN + opcode.headers_len();
         let payload_len = total
             .checked_sub(headers_len + pad + ICRC_LEN)
             .ok_or(Malformed::Short)?;

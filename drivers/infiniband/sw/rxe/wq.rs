@@ -182,12 +182,8 @@ impl SendQueue {
         match &mut *self.sends.lock() {
             Sends::Kernel(fifo) => fifo.pop(),
             Sends::User(ring) => {
-                if ring.pending() == 0 {
-                    return None;
-                }
-                let tail = self.tails.take()?;
                 let slot = ring.take()?;
-                Some(send_from_user(&slot, &self.caps, handles, tail))
+                Some(send_from_user(&slot, &self.caps, handles, &self.tails))
             }
         }
     }
@@ -196,7 +192,7 @@ impl SendQueue {
     pub(crate) fn has_more(&self) -> bool {
         match &*self.sends.lock() {
             Sends::Kernel(fifo) => fifo.len() > 0,
-            Sends::User(ring) => ring.pending() > 0 && self.tails.has_some(),
+            Sends::User(ring) => ring.pending() > 0,
         }
     }
 
@@ -293,9 +289,8 @@ impl Recvs {
                 if ring.pending() == 0 {
                     return None;
                 }
-                let tail = tails.take()?;
                 let slot = ring.take()?;
-                let wqe = recv_from_user(&slot, max_sge, tail);
+                let wqe = recv_from_user(&slot, max_sge, tails);
                 ring.release(1);
                 Some(wqe)
             }

@@ -11,6 +11,10 @@ use kernel::{
         SpinLockIrq, //
     }, //
 };
+
+/// Entries that need no memory from a pool.
+const FEW: usize = 2;
+
 /// Memory for the entries or the inline bytes of requests, made once and used again and again.
 #[pin_data]
 pub(crate) struct TailPool {
@@ -41,46 +45,83 @@ impl TailPool {
     /// Memory for one more request, if there is any left.
     pub(crate) fn take(self: &Arc<Self>) -> Option<Tail> {
         let memory = self.spare.lock().pop()?;
-        Some(Tail {
-            memory,
+        Some(Tail::Pooled(Pooled {
+            memory: Some(memory),
             home: self.clone(),
-        })
+        }))
     }
 
-    /// Whether there is memory for one more request.
-    pub(crate) fn has_some(&self) -> bool {
-        !self.spare.lock().is_empty()
+    /// Memory for one more request with `count` entries. Few of them lie in the result itself.
+    pub(crate) fn take_for(self: &Arc<Self>, count: usize) -> Option<Tail> {
+        if count <= FEW {
+            Some(Tail::NONE)
+        } else {
+            self.take()
+        }
     }
 }
 
 /// Memory of one request. Dropping it gives it back.
-pub(crate) struct Tail {
-    memory: KVec<Sge>,
+pub(crate) enum Tail {
+    /// Of a request with few entries.
+    Few([Sge; FEW]),
+    /// Of a pool.
+    Pooled(Pooled),
+}
+
+/// Memory that belongs to a pool.
+pub(crate) struct Pooled {
+    /// Nothing once it is given back.
+    memory: Option<KVec<Sge>>,
     home: Arc<TailPool>,
 }
 
 impl Tail {
+    /// For a request whose entries are not known yet.
+    pub(super) const NONE: Self = Self::Few(
+        [Sge {
+            addr: 0,
+            length: 0,
+            lkey: 0,
+        }; FEW],
+    );
+
+    fn all(&self) -> &[Sge] {
+        match self {
+            Self::Few(memory) => memory,
+            Self::Pooled(pooled) => pooled.memory.as_deref().unwrap_or(&[]),
+        }
+    }
+
+    fn all_mut(&mut self) -> &mut [Sge] {
+        match self {
+            Self::Few(memory) => memory,
+            Self::Pooled(pooled) => pooled.memory.as_deref_mut().unwrap_or(&mut []),
+        }
+    }
+
     pub(super) fn entries(&self, count: usize) -> &[Sge] {
-        self.memory.get(..count).unwrap_or(&[])
+        self.all().get(..count).unwrap_or(&[])
     }
 
     pub(super) fn entries_mut(&mut self, count: usize) -> Option<&mut [Sge]> {
-        self.memory.get_mut(..count)
+        self.all_mut().get_mut(..count)
     }
 
     pub(super) fn bytes(&self, len: usize) -> &[u8] {
-        self.memory.as_bytes().get(..len).unwrap_or(&[])
+        self.all().as_bytes().get(..len).unwrap_or(&[])
     }
 
     pub(super) fn bytes_mut(&mut self, len: usize) -> Option<&mut [u8]> {
-        self.memory.as_mut_bytes().get_mut(..len)
+        self.all_mut().as_mut_bytes().get_mut(..len)
     }
 }
 
-impl Drop for Tail {
+impl Drop for Pooled {
     fn drop(&mut self) {
-        let memory = core::mem::replace(&mut self.memory, KVec::new());
-        // There is room: it came from there.
-        let _ = self.home.spare.lock().push_within_capacity(memory);
+        if let Some(memory) = self.memory.take() {
+            // There is room: it came from there.
+            let _ = self.home.spare.lock().push_within_capacity(memory);
+        }
     }
 }

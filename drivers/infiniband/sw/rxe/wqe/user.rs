@@ -17,6 +17,7 @@ use super::{
     SendLocal,
     Service,
     Tail,
+    TailPool,
     MAX_QPN,
     MAX_SRQN, //
 };
@@ -55,7 +56,8 @@ use crate::{
 };
 use kernel::{
     bindings,
-    prelude::*, //
+    prelude::*,
+    sync::Arc, //
 };
 use rdma::{
     mr::Access,
@@ -185,13 +187,23 @@ fn flush_kind(placement: u8, level: u8) -> Option<Feth> {
     })
 }
 
+/// Room for the entries of a request. There is memory for as many requests as can be under way.
+fn entries_for<'a>(
+    count: usize,
+    tail: &'a mut Tail,
+    tails: &Arc<TailPool>,
+) -> Result<&'a mut [Sge], Status> {
+    *tail = tails.take_for(count).ok_or(Status::Fatal)?;
+    tail.entries_mut(count).ok_or(Status::LocQpOp)
+}
+
 /// Copies and checks the memory of a request of user space; returns it with the length.
 fn user_payload(
     slot: &Slot<'_>,
     head: &abi::SendHead,
     caps: &SendCaps,
     op: &SendOp,
-    tail: &mut Tail,
+    (tail, tails): (&mut Tail, &Arc<TailPool>),
 ) -> Result<(Payload, u32), Status> {
     const AT: usize = size_of::<abi::SendHead>();
     if Flags(head.flags).has(bindings::ib_send_flags_IB_SEND_INLINE) && inline_allowed(op) {
@@ -201,13 +213,13 @@ fn user_payload(
         }
         // Whole units; what follows the message in the last one is never used.
         let units = (len as usize).div_ceil(size_of::<Sge>());
-        let to = tail.entries_mut(units).ok_or(Status::LocQpOp)?;
+        let to = entries_for(units, tail, tails)?;
         slot.read_slice(AT, to).map_err(|_| Status::LocQpOp)?;
         return Ok((Payload::Inline(len as usize), len));
     }
     if matches!(op, SendOp::AtomicWrite { .. }) {
         // The library puts the eight bytes where entries would be, flag or not.
-        let to = tail.entries_mut(1).ok_or(Status::LocQpOp)?;
+        let to = entries_for(1, tail, tails)?;
         slot.read_slice(AT, to).map_err(|_| Status::LocQpOp)?;
         return Ok((Payload::Inline(8), head.dma.length));
     }
@@ -215,7 +227,7 @@ fn user_payload(
     if count > caps.max_sge {
         return Err(Status::LocQpOp);
     }
-    let list = tail.entries_mut(count as usize).ok_or(Status::LocQpOp)?;
+    let list = entries_for(count as usize, tail, tails)?;
     slot.read_slice(AT, list).map_err(|_| Status::LocQpOp)?;
     let len = sge::total(list).ok_or(Status::LocLen)?;
     Ok((Payload::Gather(count as usize), len))
@@ -228,9 +240,10 @@ pub(crate) fn send_from_user(
     slot: &Slot<'_>,
     caps: &SendCaps,
     handles: &IdTable<AhCore>,
-    mut tail: Tail,
+    tails: &Arc<TailPool>,
 ) -> SendWqe<SendLocal> {
     let index = slot.index();
+    let mut tail = Tail::NONE;
     let head = slot.read::<abi::SendHead>(0);
     let parsed = head.as_ref().map_err(|_| Status::LocQpOp).and_then(|head| {
         if caps.service == Service::Xrc && head.srq_num > MAX_SRQN {
@@ -243,7 +256,7 @@ pub(crate) fn send_from_user(
         let (payload, len) = match (parsed.payload.take(), parsed.flush_len) {
             (Some(payload), _) => (payload, 0),
             (None, Some(len)) => (Payload::Gather(0), len),
-            (None, None) => user_payload(slot, head, caps, &parsed.op, &mut tail)?,
+            (None, None) => user_payload(slot, head, caps, &parsed.op, (&mut tail, tails))?,
         };
         if !length_fits(&parsed.op, len) {
             return Err(Status::LocQpOp);
@@ -272,15 +285,20 @@ pub(crate) fn send_from_user(
 }
 
 /// A receive request of user space, from its slot, which is read here and nowhere else.
-pub(crate) fn recv_from_user(slot: &Slot<'_>, max_sge: u32, mut tail: Tail) -> RecvWqe<RecvLocal> {
+pub(crate) fn recv_from_user(
+    slot: &Slot<'_>,
+    max_sge: u32,
+    tails: &Arc<TailPool>,
+) -> RecvWqe<RecvLocal> {
     const AT: usize = size_of::<abi::RecvHead>();
+    let mut tail = Tail::NONE;
     let head = slot.read::<abi::RecvHead>(0);
     let memory = head.as_ref().map_err(|_| Status::LocQpOp).and_then(|head| {
         let count = head.dma.num_sge;
         if count > max_sge {
             return Err(Status::LocQpOp);
         }
-        let list = tail.entries_mut(count as usize).ok_or(Status::LocQpOp)?;
+        let list = entries_for(count as usize, &mut tail, tails)?;
         slot.read_slice(AT, list).map_err(|_| Status::LocQpOp)?;
         let len = sge::total(list).ok_or(Status::LocLen)?;
         Ok((count as usize, len))
@@ -303,7 +321,6 @@ pub(crate) fn recv_from_user(slot: &Slot<'_>, max_sge: u32, mut tail: Tail) -> R
 mod tests {
     use super::*;
     use crate::mem::Memory;
-    use crate::wqe::TailPool;
     use rdma::user_ring::{
         Geometry,
         WorkRing, //
@@ -350,18 +367,18 @@ mod tests {
         let mut ring = WorkRing::new(Geometry::new(1, WORDS * 8).ok_or(EINVAL)?)?;
         ring.post_for_test(0, &[(0, &raw.0)])?;
         let caps = caps(service);
-        let tail = TailPool::new(1, caps.units())?.take().ok_or(ENOMEM)?;
+        let tails = TailPool::new(1, caps.units())?;
         let handles = IdTable::new(1..=10)?;
         let slot = ring.take().ok_or(EINVAL)?;
-        Ok(send_from_user(&slot, &caps, &handles, tail))
+        Ok(send_from_user(&slot, &caps, &handles, &tails))
     }
 
     fn recv(raw: &Raw) -> Result<RecvWqe<RecvLocal>> {
         let mut ring = WorkRing::new(Geometry::new(1, WORDS * 8).ok_or(EINVAL)?)?;
         ring.post_for_test(0, &[(0, &raw.0)])?;
-        let tail = TailPool::new(1, MAX as usize)?.take().ok_or(ENOMEM)?;
+        let tails = TailPool::new(1, MAX as usize)?;
         let slot = ring.take().ok_or(EINVAL)?;
-        Ok(recv_from_user(&slot, MAX, tail))
+        Ok(recv_from_user(&slot, MAX, &tails))
     }
 
     const HEAD: usize = size_of::<abi::SendHead>();
@@ -573,11 +590,15 @@ mod tests {
         let second = pool.take();
         assert!(first.is_some() && second.is_some());
         assert!(pool.take().is_none());
-        assert!(!pool.has_some());
         drop(first);
         assert!(pool.take().is_some());
         drop(second);
-        assert!(pool.has_some());
+        let third = pool.take_for(100);
+        let last = pool.take();
+        assert!(third.is_some() && last.is_some());
+        // Few entries do not need it.
+        assert!(pool.take_for(3).is_none());
+        assert!(pool.take_for(2).is_some());
         Ok(())
     }
 }

@@ -70,6 +70,16 @@ __rust_helper void rust_helper_skb_queue_head_init(struct sk_buff_head *list)
 	skb_queue_head_init(list);
 }
 
+__rust_helper void rust_helper___skb_queue_head_init(struct sk_buff_head *list)
+{
+	__skb_queue_head_init(list);
+}
+
+__rust_helper void rust_helper___skb_queue_tail(struct sk_buff_head *list, struct sk_buff *skb)
+{
+	__skb_queue_tail(list, skb);
+}
+
 __rust_helper void rust_helper_skb_add_rx_frag(struct sk_buff *skb, int i, struct page *page,
 					       int off, int size, unsigned int truesize)
 {

@@ -13,6 +13,11 @@ __rust_helper void rust_helper_spin_unlock_irqrestore(spinlock_t *lock, unsigned
 	spin_unlock_irqrestore(lock, flags);
 }
 
+__rust_helper bool rust_helper_rdma_in_softirq(void)
+{
+	return in_softirq() && !in_hardirq() && !irqs_disabled();
+}
+
 __rust_helper void rust_helper_rdma_local_bh_disable(void)
 {
 	local_bh_disable();

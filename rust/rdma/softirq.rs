@@ -9,6 +9,14 @@ use kernel::{
     types::NotThreadSafe, //
 };
 
+/// Whether no softirq can come in between: one is running or they are disabled, on this CPU, and no
+/// interrupt is being handled. So what belongs to softirqs and to this CPU may be used.
+#[inline]
+pub fn is_own() -> bool {
+    // SAFETY: Only looks at the state of this CPU and thread.
+    unsafe { bindings::rdma_in_softirq() }
+}
+
 /// Softirqs are disabled. Those that were raised meanwhile run when this is dropped.
 #[must_use = "softirqs are enabled as soon as this is dropped"]
 pub struct Disabled(NotThreadSafe);

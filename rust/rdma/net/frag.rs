@@ -8,19 +8,25 @@
 //! left there is never sent, as a sender writes all that it sends.
 //!
 //! The network stack frees such buffers by their pages alone, whether the pool still exists or not.
+//!
+//! The part of a buffer that describes it comes from what the network stack keeps for softirqs on each
+//! CPU, if it is made there: received packets go back there when they are dropped.
 
 use core::ptr::{self, NonNull};
 
 use kernel::bindings;
+use kernel::prelude::*;
 
 use crate::gfp::Gfp;
+use crate::softirq;
 
 /// Pages of an allocation, as a power of two.
 const ORDER: u32 = 3;
 /// Bytes of an allocation.
-const CHUNK: usize = kernel::page::PAGE_SIZE << ORDER;
-/// Allocations that a pool keeps at most.
-const CHUNKS: usize = 16;
+pub const CHUNK: usize = kernel::page::PAGE_SIZE << ORDER;
+/// Allocations that are looked at before a new one is made. They are used in turn, so that the next one
+/// is that which was given out first: if it is not free yet, few others are.
+const TRIES: usize = 4;
 
 /// A compound page.
 ///
@@ -71,9 +77,12 @@ impl Drop for Chunk {
     }
 }
 
-/// Pages for buffers, half a megabyte at most.
+/// Pages for buffers.
 pub struct FragPool {
-    chunks: [Option<Chunk>; CHUNKS],
+    /// In the order in which they are used, cyclically.
+    chunks: KVec<Chunk>,
+    /// How many there may be; there is room for them.
+    limit: usize,
     /// Where pieces are taken from.
     current: usize,
     /// Bytes of the current chunk that have been taken.
@@ -84,13 +93,15 @@ pub struct FragPool {
 unsafe impl Send for FragPool {}
 
 impl FragPool {
-    /// A pool without pages, which come as they are needed.
-    pub const fn new() -> Self {
-        Self {
-            chunks: [const { None }; CHUNKS],
+    /// A pool without pages, which come as they are needed, at most `limit` times [`CHUNK`] bytes. May
+    /// sleep.
+    pub fn new(limit: usize) -> Result<Self> {
+        Ok(Self {
+            chunks: KVec::with_capacity(limit, GFP_KERNEL)?,
+            limit,
             current: 0,
             used: CHUNK,
-        }
+        })
     }
 
     /// A piece of `size` bytes, which belongs to the caller with a reference on its page. Nothing if
@@ -99,7 +110,7 @@ impl FragPool {
         if size > CHUNK - self.used {
             self.turn(size)?;
         }
-        let chunk = self.chunks.get(self.current)?.as_ref()?;
+        let chunk = self.chunks.get(self.current)?;
         chunk.share();
         // SAFETY: `used + size` is at most the size of the chunk, checked above.
         let piece = unsafe { chunk.start.add(self.used) };
@@ -113,23 +124,28 @@ impl FragPool {
         if size > CHUNK {
             return None;
         }
-        let at = self
-            .chunks
-            .iter()
-            .position(|chunk| chunk.as_ref().is_none_or(Chunk::is_free))?;
-        let slot = self.chunks.get_mut(at)?;
-        if slot.is_none() {
-            *slot = Some(Chunk::new()?);
-        }
-        self.current = at;
+        let count = self.chunks.len();
+        let after = |step: usize| (self.current + step).checked_rem(count).unwrap_or(0);
+        let next = after(1);
+        let is_free = |at: &usize| self.chunks.get(*at).is_some_and(Chunk::is_free);
+        // The current one as well, if all that was taken from it is back already.
+        let free = (0..=TRIES.min(count)).map(after).find(is_free);
+        self.current = match free {
+            Some(at) if at == self.current => at,
+            Some(at) => {
+                // Those that are passed over stay in front of what was used before.
+                self.chunks.swap(next, at);
+                next
+            }
+            None if count < self.limit => {
+                let at = count.min(self.current + 1);
+                self.chunks.insert_within_capacity(at, Chunk::new()?).ok()?;
+                at
+            }
+            None => return None,
+        };
         self.used = 0;
         Some(())
-    }
-}
-
-impl Default for FragPool {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -144,8 +160,14 @@ pub(super) fn build(pool: &mut FragPool, room: u32) -> *mut bindings::sk_buff {
     };
     let data = piece.as_ptr().cast();
     // SAFETY: The piece has `size` bytes, which is what a buffer with `room` takes, and a reference on
-    // its page, which the buffer takes over.
-    let skb = unsafe { bindings::build_skb(data, size) };
+    // its page, which the buffer takes over. What belongs to softirqs is used where that is allowed.
+    let skb = unsafe {
+        if softirq::is_own() {
+            bindings::napi_build_skb(data, size)
+        } else {
+            bindings::build_skb(data, size)
+        }
+    };
     if skb.is_null() {
         // SAFETY: The reference is still ours.
         unsafe { bindings::page_frag_free(data) };

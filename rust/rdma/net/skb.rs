@@ -20,6 +20,8 @@ use kernel::types::Opaque;
 use crate::gfp::Gfp;
 use crate::net::frag::{self, FragPool};
 use crate::net::NetDevice;
+use crate::softirq;
+use crate::spinlock::{CSpinLock, CSpinLockGuard};
 
 /// The headers group of a buffer: a union of one anonymous and one named struct.
 type Headers = bindings::sk_buff__bindgen_ty_4__bindgen_ty_1;
@@ -440,8 +442,10 @@ unsafe fn set_destructor(
 /// [`SkBuff::discard`].
 impl Drop for SkBuff {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours.
-        unsafe { bindings::consume_skb(self.as_raw()) };
+        // Anything but 0 lets it go to what this CPU keeps for softirqs.
+        let budget = softirq::is_own().into();
+        // SAFETY: The reference is ours; the budget says where we are.
+        unsafe { bindings::napi_consume_skb(self.as_raw(), budget) };
     }
 }
 
@@ -482,23 +486,45 @@ impl SkbQueue {
         self.len() == 0
     }
 
-    /// Appends a buffer. Any context.
-    pub fn push_back(&self, skb: SkBuff) {
-        // SAFETY: Initialised by the type invariant; the list takes the buffer over.
-        unsafe { bindings::skb_queue_tail(self.list.get(), skb.into_raw().as_ptr()) }
+    fn lock(&self) -> CSpinLockGuard<'_> {
+        // SAFETY: The lock was initialised with the list, and lives as long.
+        unsafe { CSpinLock::from_raw(&raw mut (*self.list.get()).lock) }.lock_irqsave()
     }
 
-    /// Takes the first buffer. Any context.
-    pub fn pop_front(&self) -> Option<SkBuff> {
-        // SAFETY: Initialised by the type invariant.
-        let skb = unsafe { bindings::skb_dequeue(self.list.get()) };
-        // INVARIANT: The list owned the buffer and has given it away.
-        NonNull::new(skb).map(SkBuff)
+    /// Appends a buffer; returns how many there are then. Any context.
+    pub fn push_back(&self, skb: SkBuff) -> usize {
+        let guard = self.lock();
+        // SAFETY: Initialised by the type invariant, and locked; the list takes the buffer over.
+        unsafe { bindings::__skb_queue_tail(self.list.get(), skb.into_raw().as_ptr()) };
+        let len = self.len();
+        drop(guard);
+        len
+    }
+
+    /// Takes all buffers at once. Any context.
+    pub fn take_all(&self) -> SkbList {
+        if self.is_empty() {
+            return SkbList::new();
+        }
+        let list = self.list.get();
+        let _guard = self.lock();
+        if self.is_empty() {
+            return SkbList::new();
+        }
+        // SAFETY: Initialised by the type invariant, locked and not empty: both ends are buffers of the
+        // list. It is made empty, so that they belong to nobody.
+        unsafe {
+            let ends = (*list).__bindgen_anon_1.list;
+            (*ends.prev).__bindgen_anon_1.__bindgen_anon_1.next = ptr::null_mut();
+            bindings::__skb_queue_head_init(list);
+            // INVARIANT: The last one was just made the end of what begins here.
+            SkbList(ends.next)
+        }
     }
 
     /// Drops all buffers. Any context.
     pub fn clear(&self) {
-        while self.pop_front().is_some() {}
+        drop(self.take_all());
     }
 }
 
@@ -506,5 +532,57 @@ impl SkbQueue {
 impl PinnedDrop for SkbQueue {
     fn drop(self: Pin<&mut Self>) {
         self.clear();
+    }
+}
+
+/// Buffers in a row, which belong to one owner.
+///
+/// # Invariants
+///
+/// The first one of a list of buffers that is linked by `next` and ends with null, each of which belongs
+/// to this value; or null.
+pub struct SkbList(*mut bindings::sk_buff);
+
+// SAFETY: As buffers.
+unsafe impl Send for SkbList {}
+
+impl SkbList {
+    /// None.
+    pub const fn new() -> Self {
+        Self(ptr::null_mut())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_null()
+    }
+}
+
+impl Default for SkbList {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Iterator for SkbList {
+    type Item = SkBuff;
+
+    /// Takes the first one.
+    fn next(&mut self) -> Option<SkBuff> {
+        let skb = NonNull::new(self.0)?;
+        // SAFETY: The buffer is valid and belongs to us.
+        unsafe {
+            let link = &raw mut (*skb.as_ptr()).__bindgen_anon_1.__bindgen_anon_1.next;
+            // INVARIANT: The rest of the list; the first one leaves it.
+            self.0 = link.replace(ptr::null_mut());
+        }
+        // INVARIANT: It belonged to the list and is on none any more.
+        Some(SkBuff(skb))
+    }
+}
+
+impl Drop for SkbList {
+    fn drop(&mut self) {
+        self.for_each(drop);
     }
 }

@@ -8,7 +8,17 @@ use kernel::{
     prelude::*,
     sync::SpinLockIrq, //
 };
-use rdma::net::frag::FragPool;
+use rdma::net::frag::{
+    self,
+    FragPool, //
+};
+
+/// Bytes that the pools of a device may have, if no CPU gets less than [`PER_CPU`] says.
+const PER_DEVICE: usize = 16 << 20;
+
+/// Least and most bytes of a pool. The packets that a queue pair may have on their way are a quarter of a
+/// megabyte, if the MTU is that of Ethernet.
+const PER_CPU: (usize, usize) = (512 << 10, 4 << 20);
 
 /// Pools that nobody uses now; there is one for each sender that a CPU can run.
 #[pin_data]
@@ -21,9 +31,11 @@ impl Pools {
     /// Empty pools. May sleep.
     pub(crate) fn new() -> Result<impl PinInit<Self>> {
         let count = nr_cpu_ids() as usize;
+        let bytes = (PER_DEVICE / count.max(1)).clamp(PER_CPU.0, PER_CPU.1);
         let mut idle = KVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
-            idle.push(KBox::new(FragPool::new(), GFP_KERNEL)?, GFP_KERNEL)?;
+            let pool = FragPool::new(bytes / frag::CHUNK)?;
+            idle.push(KBox::new(pool, GFP_KERNEL)?, GFP_KERNEL)?;
         }
         Ok(pin_init!(Self {
             idle <- new_spinlock_irq!(idle, "rxe_pools"),
@@ -51,7 +63,8 @@ mod tests {
     #[test]
     fn memory_is_bounded_and_used_again() -> Result {
         const LEN: usize = 2000;
-        let mut pool = FragPool::new();
+        const CHUNKS: usize = 16;
+        let mut pool = FragPool::new(CHUNKS)?;
         let mut counts = [0; 2];
         for count in &mut counts {
             let mut buffers = KVVec::new();
@@ -68,8 +81,8 @@ mod tests {
                 assert!(skb.head().iter().all(|byte| *byte == 0xa5));
             }
         }
-        // Half a megabyte, with what the kernel needs for each.
-        assert!((1..=(512 << 10) / LEN).contains(&counts[0]));
+        // Less than the packets alone would take, as the kernel needs something for each.
+        assert!((CHUNKS..=CHUNKS * frag::CHUNK / LEN).contains(&counts[0]));
         assert!(counts[1] >= counts[0]);
 
         // The pool may go before its buffers.

@@ -73,7 +73,9 @@ use crate::{
     params,
     proto::{
         attrs::Transport,
-        state::QpState, //
+        env::TxError,
+        state::QpState,
+        wr::Status, //
     },
     wire::opcode::Service,
     wq::SendQueue,
@@ -169,6 +171,13 @@ struct Way {
     port: u16,
 }
 
+impl Way {
+    /// Where a connection leads.
+    fn connected(&self) -> Result<&Av, TxError> {
+        self.av.as_ref().ok_or(TxError::Local(Status::LocQpOp))
+    }
+}
+
 impl Gate {
     fn way(&self) -> Way {
         Way {
@@ -242,7 +251,11 @@ impl QpCore {
             return;
         }
         skb.forget_device();
-        queue.push_back(skb);
+        // Whoever works on the side takes all that is there, so the first one in the queue has it run.
+        // Others do so now and then, in case that somebody forgets that some day.
+        if queue.push_back(skb) % params::KICK_EVERY != 1 {
+            return;
+        }
         if is_request {
             self.kick_recv();
         } else {

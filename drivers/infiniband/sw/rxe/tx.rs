@@ -65,16 +65,6 @@ pub(crate) struct Path {
     pub(crate) port: u16,
 }
 
-impl Path {
-    /// The family.
-    pub(crate) fn family(&self) -> Family {
-        match self.source {
-            IpAddr::V4(_) => Family::V4,
-            IpAddr::V6(_) => Family::V6,
-        }
-    }
-}
-
 /// The headers below the transport that the packets of a path have in common.
 pub(crate) struct Frame {
     bytes: [u8; Frame::MAX],
@@ -109,7 +99,10 @@ impl Frame {
             }
             _ => return None,
         }
-        let family = path.family();
+        let family = match path.source {
+            IpAddr::V4(_) => Family::V4,
+            IpAddr::V6(_) => Family::V6,
+        };
         // No checksum of UDP: the packet has a better one.
         if let Some(udp) = bytes.get_mut(family.header_len()..) {
             for (to, from) in udp
@@ -120,6 +113,11 @@ impl Frame {
             }
         }
         Some(Self { bytes, family })
+    }
+
+    /// The family.
+    pub(crate) fn family(&self) -> Family {
+        self.family
     }
 
     /// Bytes of the headers.
@@ -216,35 +214,54 @@ pub(crate) fn assemble<E>(
 
 /// Takes IP and UDP header off a packet that [`assemble`] has made, as the network stack does before
 /// it hands a packet to a socket.
-pub(crate) fn strip(path: &Path, skb: &mut SkBuff) -> Result {
-    skb.pull(path.family().header_len() + UDP_HEADER_LEN)
+pub(crate) fn strip(frame: &Frame, skb: &mut SkBuff) -> Result {
+    skb.pull(frame.len())
 }
 
-/// The route that a sender used last. Owned by one sender, so without a lock.
+/// The route that a sender used last, with the headers of the packets that take it. Owned by one sender,
+/// so without a lock.
 #[derive(Default)]
-pub(crate) struct RouteCache(Option<(Av, Route)>);
+pub(crate) struct RouteCache(Option<Cached>);
+
+struct Cached {
+    av: Av,
+    /// UDP source port.
+    port: u16,
+    route: Route,
+    frame: Frame,
+}
 
 impl RouteCache {
     /// Whether the route for an address vector is in the cache and holds.
     pub(crate) fn has(&self, av: &Av) -> bool {
         self.0
             .as_ref()
-            .is_some_and(|(cached, route)| cached == av && route.is_valid())
+            .is_some_and(|cached| cached.av == *av && cached.route.is_valid())
     }
 
-    /// The route for an address vector, from the cache as long as it holds.
+    /// The route for an address vector and the headers for it and a UDP source port, from the cache as
+    /// long as they hold.
     pub(crate) fn get(
         &mut self,
         av: &Av,
-        lookup: impl FnOnce(&Av) -> Result<Route>,
-    ) -> Result<&Route> {
+        port: u16,
+        lookup: impl FnOnce() -> Result<(Route, Frame)>,
+    ) -> Result<(&Route, &Frame)> {
         // Whether packets to a group come back to the host changes with its members, of which the
         // route does not tell.
-        if av.is_multicast() || !self.has(av) {
+        let has = !av.is_multicast() && self.has(av);
+        if !has || self.0.as_ref().is_some_and(|cached| cached.port != port) {
             self.0 = None;
-            self.0 = Some((*av, lookup(av)?));
+            let (route, frame) = lookup()?;
+            self.0 = Some(Cached {
+                av: *av,
+                port,
+                route,
+                frame,
+            });
         }
-        self.0.as_ref().map(|(_, route)| route).ok_or(ENETUNREACH)
+        let cached = self.0.as_ref().ok_or(ENETUNREACH)?;
+        Ok((&cached.route, &cached.frame))
     }
 
     /// Forgets the route.

@@ -102,6 +102,10 @@ pub(crate) trait SendEnv {
     /// gives it back through [`retire`](Self::retire), exactly once and in the same order.
     fn fetch(&mut self) -> Option<SendWqe<Self::Local>>;
 
+    /// Completes a request that was just fetched, before anything else is done with it. It is not
+    /// called for one that is flushed.
+    fn adjust(&mut self, _wqe: &mut SendWqe<Self::Local>) {}
+
     /// Whether [`fetch`](Self::fetch) would give a request now. It may be stale: the answer only
     /// decides whether `run` is worth calling again, which the poster of a request does anyway.
     fn has_more(&mut self) -> bool;

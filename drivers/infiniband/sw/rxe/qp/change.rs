@@ -8,6 +8,7 @@ use kernel::{
 };
 use rdma::{
     gid::Gid,
+    net::skb::SkbList,
     qp::{
         self as core_qp,
         AttrMask,
@@ -207,11 +208,13 @@ impl QpCore {
         self.with_send(|sender| {
             sender.side.reset();
             sender.routes.clear();
+            sender.arrived = SkbList::new();
             self.sq.discard();
         });
         self.with_recv(|responder| {
             responder.side.reset();
             responder.routes.clear();
+            responder.arrived = SkbList::new();
             responder.waiting = None;
             if let RecvSource::Own(rq) = &self.rq {
                 rq.discard();

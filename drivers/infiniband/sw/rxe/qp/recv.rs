@@ -51,10 +51,7 @@ use crate::{
         },
     },
     srq::SrqCore,
-    tx::{
-        Path,
-        RouteCache, //
-    },
+    tx::RouteCache,
     wire::ext::{
         Feth,
         Key, //
@@ -64,7 +61,10 @@ use crate::{
 use rdma::{
     cpu_memory::Rmw,
     mr,
-    net::skb::Family, //
+    net::skb::{
+        Family,
+        SkbList, //
+    }, //
 };
 
 /// Memory for the answers that may have to be repeated.
@@ -74,6 +74,8 @@ pub(super) type Slots = KVVec<Option<Resource>>;
 pub(super) struct Responder {
     pub(super) side: RecvSide<RecvLocal, Target, Slots>,
     pub(super) routes: RouteCache,
+    /// Packets that were taken off the queue.
+    pub(super) arrived: SkbList,
     /// A packet that could not be taken, because an answer was on its way.
     pub(super) waiting: Option<Received>,
 }
@@ -84,6 +86,7 @@ impl Responder {
         Self {
             side: RecvSide::new(transport, qpn, has_srq),
             routes: RouteCache::default(),
+            arrived: SkbList::new(),
             waiting: None,
         }
     }
@@ -290,9 +293,8 @@ impl RecvEnv for RecvCtx<'_> {
     }
 
     fn transmit(&mut self, run: &Run, from: Option<&mut Target>) -> Result<u32, TxError> {
-        let av = self.way.av.ok_or(TxError::Local(Status::LocQpOp))?;
-        let path = Path::new(&av, self.way.port);
-        self.qp.transmit(self.routes, &av, &path, run, |at, to| {
+        let (av, port) = (self.way.connected()?, self.way.port);
+        self.qp.transmit(self.routes, av, port, run, |at, to| {
             let target = from.as_ref().ok_or(Status::Fatal)?;
             target
                 .read(at.into(), to, &mut |_: &[u8]| ())

@@ -11,6 +11,7 @@ use rdma::{
     net::{
         frag::FragPool,
         route::Route,
+        skb::SkbList,
         train::{
             Train,
             TUNNEL_ROOM, //
@@ -74,6 +75,8 @@ pub(super) type Slots = KVVec<Option<Entry<SendLocal>>>;
 pub(super) struct Sender {
     pub(super) side: SendSide<SendLocal, Slots>,
     pub(super) routes: RouteCache,
+    /// Packets that were taken off the queue.
+    pub(super) arrived: SkbList,
     /// When the timer is set for.
     pub(super) armed: Option<Nanos>,
 }
@@ -88,6 +91,7 @@ impl Sender {
         Ok(Self {
             side: SendSide::new(transport, qpn, slots),
             routes: RouteCache::default(),
+            arrived: SkbList::new(),
             armed: None,
         })
     }
@@ -149,9 +153,10 @@ impl SendEnv for SendCtx<'_> {
     }
 
     fn fetch(&mut self) -> Option<SendWqe<SendLocal>> {
-        let mut next = self.qp.sq.fetch(&self.qp.shared.objects.ahs);
-        // Changed where it is, as it is long.
-        let wqe = next.as_mut()?;
+        self.qp.sq.fetch(&self.qp.shared.objects.ahs)
+    }
+
+    fn adjust(&mut self, wqe: &mut SendWqe<SendLocal>) {
         if let SendOp::Datagram { qkey, .. } = &mut wqe.op {
             if *qkey & CONTROLLED_QKEY != 0 {
                 *qkey = self.qp.qkey();
@@ -162,7 +167,6 @@ impl SendEnv for SendCtx<'_> {
         if claimed.is_some_and(|av| !av.is_verified() && !self.qp.has_source(av)) {
             wqe.op = SendOp::Invalid(Status::LocQpOp);
         }
-        next
     }
 
     fn has_more(&mut self) -> bool {
@@ -170,13 +174,16 @@ impl SendEnv for SendCtx<'_> {
     }
 
     fn transmit(&mut self, run: &Run, local: &mut SendLocal) -> Result<u32, TxError> {
+        let own;
         let av = match local.destination() {
-            Some(destination) => *destination.av(),
-            None => self.way.av.ok_or(TxError::Local(Status::LocQpOp))?,
+            Some(destination) => {
+                own = *destination.av();
+                &own
+            }
+            None => self.way.connected()?,
         };
-        let path = Path::new(&av, self.way.port);
         let (memory, pd) = (&self.qp.shared.objects.memory, self.qp.asker.pd);
-        self.qp.transmit(self.routes, &av, &path, run, |at, to| {
+        self.qp.transmit(self.routes, av, self.way.port, run, |at, to| {
             local.read(memory, pd, at, to, &mut |_: &[u8]| ())
         })
     }
@@ -223,12 +230,11 @@ struct Exit<'a> {
     route: Option<&'a Route>,
     /// The VLAN of the own address.
     vlan: Option<u16>,
-    path: &'a Path,
-    frame: Frame,
+    frame: &'a Frame,
     headroom: usize,
     /// Packets go together as far as they can.
     trains: bool,
-    /// Memory for many packets.
+    /// Memory for packets.
     pool: Option<KBox<FragPool>>,
 }
 
@@ -239,7 +245,7 @@ impl QpCore {
         &self,
         routes: &mut RouteCache,
         av: &Av,
-        path: &Path,
+        port: u16,
         run: &Run,
         mut read: impl FnMut(u32, &mut [u8]) -> Result<(), Status>,
     ) -> Result<u32, TxError> {
@@ -248,15 +254,17 @@ impl QpCore {
             shared.counters.add(Counter::SendError, u64::from(packets));
             Ok(packets)
         };
-        let Some(frame) = Frame::new(path) else {
-            return lost(run.packets());
-        };
         let own = self.own(routes, av);
-        let route = if own.is_some() {
-            None
+        let frame_to_own;
+        let (route, frame) = if own.is_some() {
+            let Some(frame) = Frame::new(&Path::new(av, port)) else {
+                return lost(run.packets());
+            };
+            frame_to_own = frame;
+            (None, &frame_to_own)
         } else {
-            match routes.get(av, |av| self.look_up(av)) {
-                Ok(route) => Some(route),
+            match routes.get(av, port, || self.look_up(av, port)) {
+                Ok((route, frame)) => (Some(route), frame),
                 Err(_) => return lost(run.packets()),
             }
         };
@@ -266,11 +274,10 @@ impl QpCore {
         let mut exit = Exit {
             route,
             vlan: own.and_then(|own| own.vlan),
-            path,
             frame,
             headroom: route.map_or(0, Route::headroom) + if trains { TUNNEL_ROOM } else { 0 },
             trains,
-            pool: trains.then(|| shared.pools.take()).flatten(),
+            pool: route.and_then(|_| shared.pools.take()),
         };
         let mut sent = 0;
         let mut failed = None;
@@ -314,7 +321,7 @@ impl QpCore {
             let id = run.psn().add(from + packets).get() as u16;
             let at = segment.offset;
             let pool = exit.pool.as_deref_mut();
-            let made = tx::assemble(&exit.frame, segment, id, exit.headroom, pool, |to| {
+            let made = tx::assemble(exit.frame, segment, id, exit.headroom, pool, |to| {
                 read(at, to)
             });
             let skb = match made {
@@ -328,7 +335,7 @@ impl QpCore {
                 Err(_) => break,
             };
             match &mut train {
-                None => train = Some(Train::new(skb, exit.path.family())),
+                None => train = Some(Train::new(skb, exit.frame.family())),
                 // There is room.
                 Some(train) => {
                     let _ = train.push(skb);
@@ -350,11 +357,11 @@ impl QpCore {
             Some(route) => {
                 // Part of the way may be narrower than the interface, as the peer's answers or a
                 // router tell; the path MTU of a connection is what it is.
-                skb.allow_fragments(exit.path.family());
+                skb.allow_fragments(exit.frame.family());
                 route.send(skb)
             }
             None => {
-                tx::strip(exit.path, &mut skb).map(|()| rx::from_own(&self.shared, skb, exit.vlan))
+                tx::strip(exit.frame, &mut skb).map(|()| rx::from_own(&self.shared, skb, exit.vlan))
             }
         };
         match sent {
@@ -387,9 +394,10 @@ impl QpCore {
         path::own(qp.device().core(), destination)
     }
 
-    /// Looks a route up, as long as the queue pair exists.
-    fn look_up(&self, av: &Av) -> Result<Route> {
+    /// Looks a route up, as long as the queue pair exists, and makes the headers for it.
+    fn look_up(&self, av: &Av, port: u16) -> Result<(Route, Frame)> {
         let qp = self.consumer.as_ref().and_then(Handle::get).ok_or(ENODEV)?;
-        path::route(qp.device().core(), av)
+        let frame = Frame::new(&Path::new(av, port)).ok_or(EINVAL)?;
+        Ok((path::route(qp.device().core(), av)?, frame))
     }
 }

@@ -33,7 +33,9 @@ use rdma::{
     },
     net::skb::{
         Family,
-        SkBuff, //
+        SkBuff,
+        SkbList,
+        SkbQueue, //
     },
     softirq,
 };
@@ -177,6 +179,14 @@ impl WorkItem<SOFT_RECV> for QpCore {
     fn run(this: Arc<Self>) {
         this.soft_recv();
     }
+}
+
+/// The next packet of a queue, all of whose packets are taken at once.
+fn next_packet(taken: &mut SkbList, queue: &SkbQueue) -> Option<SkBuff> {
+    taken.next().or_else(|| {
+        *taken = queue.take_all();
+        taken.next()
+    })
 }
 
 /// The MTU of the port, as the protocol knows it.
@@ -341,6 +351,7 @@ impl QpCore {
         let Sender {
             side,
             routes,
+            arrived,
             armed,
         } = sender;
         if by_timer {
@@ -349,7 +360,7 @@ impl QpCore {
         side.set_port_mtu(port_mtu(&self.shared));
         let mut ctx = SendCtx::new(self, &way, routes, outbox);
         for _ in 0..budget {
-            let Some(skb) = self.responses.pop_front() else {
+            let Some(skb) = next_packet(arrived, &self.responses) else {
                 break;
             };
             if let Some(rx) = Received::new(skb) {
@@ -361,8 +372,9 @@ impl QpCore {
             side.timer(&mut ctx);
         }
         let progress = side.run(&mut ctx, budget);
+        let waiting = !arrived.is_empty() || !self.responses.is_empty();
         self.arm_timer(sender);
-        progress == Progress::More || !self.responses.is_empty()
+        progress == Progress::More || waiting
     }
 
     /// Works on requests of the peer, up to a budget; says whether there is more.
@@ -376,32 +388,36 @@ impl QpCore {
             return false;
         };
         let whole = budget;
-        let side = &mut responder.side;
-        let mut ctx = RecvCtx::new(self, &way, &mut responder.routes, outbox);
+        let Responder {
+            side,
+            routes,
+            arrived,
+            waiting,
+        } = responder;
+        let mut ctx = RecvCtx::new(self, &way, routes, outbox);
         let mut progress = Progress::Idle;
         while budget > 0 && progress == Progress::Idle {
-            let next = responder
-                .waiting
+            let next = waiting
                 .take()
-                .or_else(|| Received::new(self.requests.pop_front()?));
+                .or_else(|| Received::new(next_packet(arrived, &self.requests)?));
             let Some(rx) = next else {
                 break;
             };
             if ctx.must_tell_before(&rx) {
-                responder.waiting = Some(rx);
+                *waiting = Some(rx);
                 break;
             }
             budget -= 1;
             ctx.arrived(&rx);
             if side.input(&mut ctx, &rx.packet, &rx) == Verdict::Busy {
-                responder.waiting = Some(rx);
+                *waiting = Some(rx);
                 progress = side.run(&mut ctx, whole);
             }
         }
         if progress == Progress::Idle {
             progress = side.run(&mut ctx, whole);
         }
-        let waiting = responder.waiting.is_some() || !self.requests.is_empty();
+        let waiting = waiting.is_some() || !arrived.is_empty() || !self.requests.is_empty();
         progress == Progress::More || (progress == Progress::Idle && waiting)
     }
 
@@ -469,10 +485,12 @@ impl QpCore {
         };
         self.with_recv(|responder| {
             responder.waiting = None;
+            responder.arrived = SkbList::new();
             let mut ctx = RecvCtx::new(self, &way, &mut responder.routes, outbox);
             responder.side.fail(&mut ctx);
         });
         self.with_send(|sender| {
+            sender.arrived = SkbList::new();
             let Sender { side, routes, .. } = sender;
             let mut ctx = SendCtx::new(self, &way, routes, outbox);
             side.fail(&mut ctx);

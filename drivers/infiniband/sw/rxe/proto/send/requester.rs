@@ -73,6 +73,10 @@ impl<L, S: Slots<Option<Entry<L>>>> SendSide<L, S> {
             if !self.window.push_from(|| env.fetch()) {
                 return Step::Wait;
             }
+            // Where it is, as it is long.
+            if let Some(entry) = self.window.get_mut(self.cursor) {
+                env.adjust(&mut entry.wqe);
+            }
         }
         match self.window.get(self.cursor).map(|entry| entry.phase) {
             None => Step::Wait,

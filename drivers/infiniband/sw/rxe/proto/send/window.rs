@@ -98,13 +98,13 @@ impl<L, S: Slots<Option<Entry<L>>>> Window<L, S> {
         let Some(slot) = self.slots.get_mut(slot).filter(|slot| slot.is_none()) else {
             return false;
         };
-        *slot = fetch().map(|wqe| Entry {
+        let Some(wqe) = fetch() else {
+            return false;
+        };
+        *slot = Some(Entry {
             wqe,
             phase: Phase::Queued,
         });
-        if slot.is_none() {
-            return false;
-        }
         // INVARIANT: The slot after the last one is taken now.
         self.len += 1;
         true

@@ -15,9 +15,9 @@ class Elf:
         shentsize, shnum, shstrndx = struct.unpack_from("<HHH", self.data, 0x3A)
         self.sections = []
         for i in range(shnum):
-            name, kind, _, _, off, size, link, _, _, _ = struct.unpack_from(
+            name, kind, _, _, off, size, link, info, _, _ = struct.unpack_from(
                 "<IIQQQQIIQQ", self.data, shoff + i * shentsize)
-            self.sections.append((name, kind, off, size, link))
+            self.sections.append((name, kind, off, size, link, info))
         names = self.sections[shstrndx]
         self.names = [self._str(names[2] + s[0]) for s in self.sections]
         self.symbols = list(self._symbols())
@@ -26,7 +26,7 @@ class Elf:
         return self.data[off:self.data.index(b"\0", off)].decode()
 
     def _symbols(self):
-        for _, kind, off, size, link in self.sections:
+        for _, kind, off, size, link, _ in self.sections:
             if kind != 2:       # SHT_SYMTAB
                 continue
             strtab = self.sections[link][2]
@@ -38,8 +38,26 @@ class Elf:
         """The bytes of a section, None when there is no such section."""
         if name not in self.names:
             return None
-        _, _, off, size, _ = self.sections[self.names.index(name)]
+        _, _, off, size, _, _ = self.sections[self.names.index(name)]
         return self.data[off:off + size]
+
+    def pointers(self, name):
+        """[(section, offset)] of what the addresses in a section of pointers are relocated to."""
+        found = []
+        for _, kind, off, size, link, target in self.sections:
+            if kind != 4 or self.names[target] != name:     # SHT_RELA
+                continue
+            symtab = self.sections[link][2]
+            for o in range(off, off + size, 24):
+                _, info, addend = struct.unpack_from("<QQq", self.data, o)
+                _, _, _, shndx, value, _ = struct.unpack_from("<IBBHQQ", self.data, symtab + 24 * (info >> 32))
+                found.append((shndx, value + addend))
+        return found
+
+    def kunit_suites(self):
+        """The names of the KUnit suites of a module, in its order: a suite begins with its name."""
+        return [self._str(self.sections[shndx][2] + offset)
+                for name in (".kunit_test_suites", ".kunit_init_test_suites") for shndx, offset in self.pointers(name)]
 
     def undefined(self):
         return {n for n, bind, shndx, _ in self.symbols if shndx == 0 and n and bind in (1, 2)}

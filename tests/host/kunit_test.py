@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """scripts/kunit: joining results, counting cases, judging the controls."""
+import contextlib
+import io
 import os
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
@@ -52,6 +55,50 @@ class Slowest(unittest.TestCase):
         self.assertEqual(script("kunit").slowest(log, 2), [(2.5, "one.b"), (1.0, "two.c")])
 
 
+class Dealing(unittest.TestCase):
+    TABLE = {"ib_core": ["rust_a", "rust_b"], "rdma_rxe": ["rust_rxe_x"], "one": ["one"], "fake": []}
+
+    def setUp(self):
+        self.kunit = script("kunit")
+
+    def test_globs_match_the_suites(self):
+        self.assertEqual(self.kunit.wanted(self.TABLE, None), {
+            "ib_core": (["rust_a", "rust_b"], "rust_*"), "rdma_rxe": (["rust_rxe_x"], "rust_rxe_x*"),
+            "one": (["one"], "one*")})
+
+    def test_only_modules_that_have_the_suite(self):
+        self.assertEqual(self.kunit.wanted(self.TABLE, "rust_b.case"), {"ib_core": (["rust_b"], "rust_b.case")})
+        self.assertEqual(self.kunit.wanted(self.TABLE, "nothing"), {})
+
+    def test_every_module_goes_to_one_vm(self):
+        names = ["ib_core", "rdma_rxe", "kunit_verbs", "core_test", "x", "y"]
+        shares = self.kunit.deal(names, 2, True)
+        self.assertEqual(sorted(sum(shares, [])), sorted(names))
+        for share in shares:
+            self.assertEqual(share, [n for n in names if n in share])
+
+    def test_the_load_is_level(self):
+        loads = [sum(self.kunit.WEIGHTS[m] for m in share) for share in self.kunit.deal(self.kunit.WEIGHTS, 2, False)]
+        self.assertLess(max(loads) - min(loads), min(self.kunit.WEIGHTS.values()) + 1)
+
+    def test_one_vm(self):
+        self.assertEqual(self.kunit.deal(["a", "b"], 1, True), [["a", "b"]])
+
+    def test_a_suite_without_results_is_missed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.kunit.OUT = folder
+            os.makedirs(f"{folder}/vm1/results/a")
+            os.makedirs(f"{folder}/vm1/results/control_c")
+            for name in ("a/one", "control_c/control_c"):
+                with open(f"{folder}/vm1/results/{name}", "w") as f:
+                    f.write(ONE)
+            self.assertEqual(list(self.kunit.results()), ["one"])
+            self.kunit.parse = lambda texts: (0, "")
+            with contextlib.redirect_stdout(io.StringIO()):
+                wrong = self.kunit.judge_suites({"a": (["one", "two"], "*")}, False, {})
+            self.assertIn("no results of two", wrong)
+
+
 class Controls(unittest.TestCase):
     def setUp(self):
         self.kunit = script("kunit")
@@ -71,7 +118,7 @@ class Controls(unittest.TestCase):
         self.assertTrue(table["c_use_after_free"])
 
     def test_leak_by_module(self):
-        log = "[ 9.0] kmemleak:     leak+0x3c/0x60 [control_c]\n"
+        log = "[ 9.0] control: kmemleak:     leak+0x3c/0x60 [control_c]\n"
         table = self.kunit.detected(log)
         self.assertTrue(table["c_leak"])
         self.assertFalse(table["rust_leak"])

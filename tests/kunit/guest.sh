@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
-# guest.sh MODULE...: runs in the VM. Loads each module, keeps the results of
-# the KUnit suites in it as /out/results/MODULE/SUITE, unloads everything again.
-# An argument "control" among them: the deliberate bugs, see scripts/kunit.
+# guest.sh [MODULE=GLOB]... [-- CONTROL...]: runs in the VM. Loads each module,
+# in which those KUnit suites run that GLOB matches, keeps their results as
+# /out/results/MODULE/SUITE and unloads everything again. Then the deliberate
+# bugs, see scripts/kunit.
 K=/sys/kernel/debug/kunit
 TESTS=$(dirname "$0")
 rc=0
@@ -34,28 +35,34 @@ for file in "$K"/*/; do
 	seen[${file##*/}]=1
 done
 
-for m; do
-	# The kernel reports a sleep in atomic context once a second at most.
-	case $m in control_*) sleep 1.5 ;; esac
-	say "load $m"
+# Loads a module; only suites that GLOB matches run, also in what it depends on.
+load() { # MODULE GLOB
+	say "load $1"
+	printf %s "$2" > /sys/module/kunit/parameters/filter_glob
+	if ! modprobe "$1" 2> /tmp/err; then
+		say "FAIL load $1: $(< /tmp/err)"
+		rc=1
+		return 1
+	fi
+	collect "$1"
+}
+
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+	m=${1%%=*} glob=${1#*=}
+	printf %s "$glob" > /sys/module/kunit/parameters/filter_glob
 	for d in "$TESTS"/*/; do
 		# What a module's suites need in the VM: devices, namespaces.
-		[ -x "${d}prepare.sh" ] && grep -qw "$m\.o" "${d}module.mk" || continue
+		[ -x "${d}prepare.sh" ] && [[ $(< "${d}module.mk") =~ (^|[[:space:]])$m\.o ]] || continue
+		say "prepare $m"
 		"${d}prepare.sh" > "/out/prepare-$m.txt" 2>&1 || {
 			say "FAIL prepare $m: $(tail -n 1 "/out/prepare-$m.txt")"
 			rc=1
 		}
 	done
-	if ! modprobe "$m" 2> /tmp/err; then
-		say "FAIL load $m: $(cat /tmp/err)"
-		rc=1
-		continue
-	fi
-	collect "$m"
+	load "$m" "$glob"
+	shift
 done
-
-# A leak is shown by the name of its function, for which the module has to stay.
-case ${1-} in control_*) exit $rc ;; esac
+say "unload"
 
 # A report can turn lockdep off; without it the suites have shown less.
 if [ "$(awk '/debug_locks:/ { print $2 }' /proc/lockdep_stats)" != 1 ]; then
@@ -78,4 +85,12 @@ while read -r m _ n by _; do
 	say "FAIL unload $m: used $n times by $by"
 	rc=1
 done < /proc/modules
+
+# A leak is shown by the name of its function, for which these modules stay.
+[ "${1-}" != -- ] || shift
+for m; do
+	# The kernel reports a sleep in atomic context once a second at most.
+	sleep 1.5
+	load "$m" '*'
+done
 exit $rc

@@ -16,6 +16,7 @@ extern struct kunit_suite core_cq_suite;
 extern struct kunit_suite core_gid_suite;
 extern struct kunit_suite core_track_suite;
 extern struct kunit_suite core_rows_suite;
+extern struct kunit_suite core_helper_suite;
 
 /* Long enough for a loaded emulator, where a device takes seconds to come and go. */
 #define CORE_PATIENCE	(180 * HZ)

@@ -136,7 +136,7 @@ int core_qp_state(struct ib_qp *qp, enum ib_qp_state state)
 }
 
 kunit_test_suites(&core_client_suite, &core_event_suite, &core_cq_suite, &core_gid_suite,
-		  &core_track_suite, &core_rows_suite);
+		  &core_track_suite, &core_rows_suite, &core_helper_suite);
 
 MODULE_DESCRIPTION("KUnit suites of order and fences of the RDMA core");
 MODULE_LICENSE("GPL");

@@ -31,6 +31,10 @@ class Coverage(unittest.TestCase):
     def test_a_damaged_line_counts_for_nothing(self):
         self.assertEqual(self.coverage.parse("ib_a\nib_b 1 2\nib_c -1\n"), {})
 
+    def test_counts_of_two_vms(self):
+        self.assertEqual(self.coverage.add([{"ib_a": 0, "ib_b": 1, "ib_c": None}, {"ib_a": 2, "ib_b": None, "ib_c": None}]),
+                         {"ib_a": 2, "ib_b": 1, "ib_c": None})
+
     def test_summary_counts_a_function_once(self):
         table = {"x": {"ib_a": 3, "ib_b": 0}, "y": {"ib_a": 1, "ib_b": None}}
         self.assertEqual(self.coverage.summary(["ib_a", "ib_b", "ib_c"], table),

@@ -246,8 +246,8 @@ fn every_opcode_and_short_length() {
                     *second = pad << 4;
                 }
                 let known = crate::wire::opcode::Opcode::from_byte(opcode);
-                let least = known
-                    .map(|known| BTH_LEN + known.headers_len() + usize::from(pad) + ICRC_LEN);
+                let least =
+                    known.map(|known| BTH_LEN + known.headers_len() + usize::from(pad) + ICRC_LEN);
                 if check_parse(&bytes) {
                     assert!(least.is_some_and(|least| len >= least));
                 }

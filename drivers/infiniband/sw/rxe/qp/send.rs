@@ -183,9 +183,10 @@ impl SendEnv for SendCtx<'_> {
             None => self.way.connected()?,
         };
         let (memory, pd) = (&self.qp.shared.objects.memory, self.qp.asker.pd);
-        self.qp.transmit(self.routes, av, self.way.port, run, |at, to| {
-            local.read(memory, pd, at, to, &mut |_: &[u8]| ())
-        })
+        self.qp
+            .transmit(self.routes, av, self.way.port, run, |at, to| {
+                local.read(memory, pd, at, to, &mut |_: &[u8]| ())
+            })
     }
 
     fn scatter(&mut self, local: &mut SendLocal, at: u32, rx: &Received) -> Result<(), Status> {

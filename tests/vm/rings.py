@@ -8,6 +8,7 @@ their rings, and that of a shared receive queue and of the completion queue, it
 writes requests with random faults, indices and headers, and rings the doorbell.
 A child of it changes random words all the time, also of requests that the
 kernel is executing. The honest process sends and checks; nothing may disturb it.
+RINGS_TIMEOUT and RINGS_RETRIES in the environment are those of its queue pair.
 """
 import ctypes
 import gc
@@ -53,7 +54,7 @@ class Side:
         self.index = gid_index(DEV, "ffff:0a09")
         self.gid = ctx.query_gid(1, self.index)
 
-    def connect(self):
+    def connect(self, timeout=8, retries=2):
         self.qp.modify(QPAttr(qp_state=e.IBV_QPS_RESET), e.IBV_QP_STATE)
         attr = QPAttr(port_num=1)
         if self.kind == e.IBV_QPT_UD:
@@ -64,7 +65,7 @@ class Side:
             attr.path_mtu = e.IBV_MTU_1024
             attr.max_rd_atomic = attr.max_dest_rd_atomic = 4
             attr.min_rnr_timer = 1
-            attr.timeout, attr.retry_cnt, attr.rnr_retry = 8, 2, 2
+            attr.timeout, attr.retry_cnt, attr.rnr_retry = timeout, retries, 2
             route = GlobalRoute(dgid=self.gid, sgid_index=self.index)
             attr.ah_attr = AHAttr(port_num=1, is_global=1, gr=route)
         self.qp.to_rts(attr)
@@ -74,14 +75,15 @@ def honest(seconds, seed):
     rng = random.Random(seed)
     ctx = Context(name=DEV)
     side = Side(ctx, PD(ctx))
-    side.connect()
-    end, count = time.time() + seconds, 0
+    side.connect(int(os.environ.get("RINGS_TIMEOUT", "8")), int(os.environ.get("RINGS_RETRIES", "2")))
+    end, count, worst = time.time() + seconds, 0, 0
     while time.time() < end:
         size = rng.choice((1, 100, 1024, 1025, 5000, 16000))
         data = rng.randbytes(size)
         side.mr.write(data, size)
         side.qp.post_recv(RecvWR(num_sge=1, sg=[SGE(side.mr.buf + 32768, size, side.mr.lkey)]))
         sge = SGE(side.mr.buf, size, side.mr.lkey)
+        start = time.monotonic()
         side.qp.post_send(SendWR(num_sge=1, sg=[sge], opcode=e.IBV_WR_SEND))
         got, limit = [], time.time() + 30
         while len(got) < 2:
@@ -91,13 +93,15 @@ def honest(seconds, seed):
                 if time.time() > limit:
                     raise SystemExit("the honest process waits in vain")
                 time.sleep(0.001)
+        worst = max(worst, time.monotonic() - start)
         bad = [wc.status for wc in got if wc.status != e.IBV_WC_SUCCESS]
         if bad:
-            raise SystemExit(f"the honest process got status {bad}")
+            raise SystemExit(f"the honest process got status {bad} after {time.monotonic() - start:.3f} s and {count} messages, "
+                             f"the slowest of which took {worst:.3f} s")
         if side.mr.read(size, 32768) != data:
             raise SystemExit("the honest process got wrong bytes")
         count += 1
-    print(f"honest: {count} messages")
+    print(f"honest: {count} messages, the slowest took {worst:.3f} s")
     if not count:
         raise SystemExit("the honest process sent nothing")
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 """A queue pair with memory, for tests that move data: Endpoint."""
+import errno
 import gc
 import socket
 import time
@@ -32,6 +33,22 @@ SENDS = {
 }
 STATUS = {v: k[len("IBV_WC_"):] for k, v in vars(e).items() if k.startswith("IBV_WC_") and k.endswith(
     ("SUCCESS", "_ERR"))}
+
+
+def check(what, got, want):
+    """Ends the program unless two values are equal."""
+    if got != want:
+        raise SystemExit(f"{what}: {got!r}, not {want!r}")
+
+
+def refused(what, number, call, *args):
+    """Ends the program unless a call fails with this errno."""
+    try:
+        call(*args)
+    except OSError as err:
+        check(what, errno.errorcode.get(err.errno), errno.errorcode[number])
+    else:
+        raise SystemExit(f"{what}: no error")
 
 
 def gid_index(device, address):

@@ -25,7 +25,7 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
-from endpoint import gid_index
+from endpoint import check, gid_index, refused
 
 DEV = "rxe0"
 LOCAL, WRITE, READ, ATOMIC = (e.IBV_ACCESS_LOCAL_WRITE, e.IBV_ACCESS_REMOTE_WRITE,
@@ -36,20 +36,6 @@ PAGE, PRIVATE = 4096, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 REREG_MR, TRANS, DOMAIN, RIGHTS = 11, 1, 2, 4
 IOCTL = 3 << 30 | 24 << 16 | 0x1B << 8 | 1
 OBJECT_MR, MR_DESTROY, REG_DMABUF_MR = 7, 1, 4
-
-
-def check(what, got, want):
-    if got != want:
-        raise SystemExit(f"{what}: {got!r}, not {want!r}")
-
-
-def refused(what, number, call, *args):
-    try:
-        call(*args)
-    except OSError as err:
-        check(what, errno.errorcode.get(err.errno), errno.errorcode[number])
-    else:
-        raise SystemExit(f"{what}: no error")
 
 
 class Loop:

@@ -22,7 +22,7 @@ from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 
-from endpoint import RIGHTS, STATUS, gid_index
+from endpoint import RIGHTS, STATUS, check, gid_index, refused
 
 CREATE_CQ, CREATE_QP, MODIFY_QP, DESTROY_QP, POST_SEND = 18, 24, 26, 27, 28
 DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, CREATE_XSRQ, OPEN_QP = 35, 37, 38, 39, 40
@@ -34,20 +34,6 @@ STATE, ACCESS, PKEY, PORT, AV, MTU, TIMEOUT, RETRY, RNR, RQ_PSN = (
 OUR_DEPTH, MIN_RNR, SQ_PSN, ITS_DEPTH, DEST = 0x2000, 0x8000, 0x10000, 0x20000, 0x100000
 INIT, RTR, RTS = 1, 2, 3
 HEAD, PRODUCER, CONSUMER = 384, 128, 256
-
-
-def check(what, got, want):
-    if got != want:
-        raise SystemExit(f"{what}: {got!r}, not {want!r}")
-
-
-def refused(what, number, call, *args):
-    try:
-        call(*args)
-    except OSError as err:
-        check(what, errno.errorcode.get(err.errno), errno.errorcode[number])
-    else:
-        raise SystemExit(f"{what}: no error")
 
 
 class Ring:

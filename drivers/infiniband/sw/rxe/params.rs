@@ -54,9 +54,6 @@ pub(crate) const INFLIGHT_LOW: u32 = 16;
 /// peer repairs as any other loss.
 pub(crate) const RX_QUEUE_MAX: usize = 4096;
 
-/// Each so many packets in the queue of a QP somebody is asked to work on them.
-pub(crate) const KICK_EVERY: usize = 64;
-
 /// Packets or work requests that a task handles before others get their turn.
 pub(crate) const TASK_BUDGET: u32 = 1024;
 

@@ -251,9 +251,9 @@ impl QpCore {
             return;
         }
         skb.forget_device();
-        // Whoever works on the side takes all that is there, so the first one in the queue has it run.
-        // Others do so now and then, in case that somebody forgets that some day.
-        if queue.push_back(skb) % params::KICK_EVERY != 1 {
+        // Whoever works on the side takes all that is there, and has it run again if he leaves any, so
+        // only the first one in the queue has it run.
+        if queue.push_back(skb) != 1 {
             return;
         }
         if is_request {

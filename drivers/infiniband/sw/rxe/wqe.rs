@@ -34,6 +34,7 @@ use crate::{
     srq::SrqCore,
     wire::{
         ext::Key,
+        opcode::Service,
         packet::SendEnd, //
     }, //
 };
@@ -63,25 +64,6 @@ pub(crate) use user::{
 const MAX_QPN: u32 = 0xff_ffff;
 /// Largest number of a shared receive queue.
 const MAX_SRQN: u32 = 0xff_ffff;
-
-/// What a queue pair is for, as far as its requests go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Service {
-    /// Reliable connection.
-    Rc,
-    /// Unreliable connection.
-    Uc,
-    /// Datagrams, and management datagrams.
-    Ud,
-    /// Extended reliable connection.
-    Xrc,
-}
-
-impl Service {
-    fn is_reliable(self) -> bool {
-        matches!(self, Self::Rc | Self::Xrc)
-    }
-}
 
 /// What the requests of a send queue may be.
 #[derive(Clone, Copy, Debug)]

@@ -34,10 +34,7 @@ impl Transport {
 
     /// Whether what is sent is acknowledged, and sent again if not.
     pub(crate) const fn is_reliable(self) -> bool {
-        match self {
-            Self::Rc | Self::XrcIni | Self::XrcTgt => true,
-            Self::Uc | Self::Ud => false,
-        }
+        self.service().is_reliable()
     }
 
     /// Whether packets of this service, requests or responses, are for such a queue pair.

@@ -108,10 +108,9 @@ impl Outbox {
         }
     }
 
-    /// Whether there are news of another XRC queue than `srq`: one at a time.
-    pub(super) fn is_about_other(&self, srq: &SrqCore) -> bool {
-        let named = self.named.as_deref();
-        named.is_some_and(|named| !core::ptr::eq(named, srq))
+    /// Whether there are news of an XRC queue. There is room for those of one.
+    pub(super) fn is_about_named(&self) -> bool {
+        self.named.is_some()
     }
 
     /// Notes that the shared receive queue, or this XRC queue, has got below its limit.

@@ -109,8 +109,8 @@ pub(super) struct RecvCtx<'a> {
     outbox: &'a mut Outbox,
     /// How the packet came that is being handled.
     arrival: Option<Arrival>,
-    /// The XRC queue that it names.
-    named: Option<Arc<SrqCore>>,
+    /// The XRC queue that it names, with its number.
+    named: Option<(u32, Arc<SrqCore>)>,
 }
 
 impl<'a> RecvCtx<'a> {
@@ -133,25 +133,13 @@ impl<'a> RecvCtx<'a> {
     /// Whether consumers have to be told of one XRC queue before a packet that is for another one is
     /// taken.
     pub(super) fn must_tell_before(&self, rx: &Received) -> bool {
-        let Some(number) = rx.packet.xrc_srq else {
-            return false;
-        };
-        self.find(number)
-            .is_some_and(|srq| self.outbox.is_about_other(&srq))
-    }
-
-    /// The XRC queue of this number, if the queue pair may be asked for it.
-    fn find(&self, number: u32) -> Option<Arc<SrqCore>> {
-        let RecvSource::Named(domain, _) = &self.qp.rq else {
-            return None;
-        };
-        let srq = self.qp.shared.objects.srqs.get(number)?;
-        srq.is_in(*domain).then_some(srq)
+        let other = |(number, _): &(u32, _)| rx.packet.xrc_srq != Some(*number);
+        self.outbox.is_about_named() && self.named.as_ref().is_some_and(other)
     }
 
     /// Who asks for memory: the peer of an XRC target gets at that of the queue that it names.
     fn asker(&self) -> Asker {
-        let pd = self.named.as_ref().and_then(|srq| srq.pd());
+        let pd = self.named.as_ref().and_then(|(_, srq)| srq.pd());
         Asker {
             pd: pd.unwrap_or(self.qp.asker.pd),
             ..self.qp.asker
@@ -204,7 +192,13 @@ impl RecvEnv for RecvCtx<'_> {
     type Rx = Received;
 
     fn address(&mut self, srq: u32) -> bool {
-        self.named = self.find(srq);
+        let RecvSource::Named(domain, _) = &self.qp.rq else {
+            return false;
+        };
+        let found = self.qp.shared.objects.srqs.get(srq);
+        self.named = found
+            .filter(|found| found.is_in(*domain))
+            .map(|found| (srq, found));
         self.named.is_some()
     }
 
@@ -219,7 +213,7 @@ impl RecvEnv for RecvCtx<'_> {
                 Some(taken.wqe)
             }
             RecvSource::Named(_, tails) => {
-                let srq = self.named.as_ref()?;
+                let (_, srq) = self.named.as_ref()?;
                 let mut taken = srq.pop(tails)?;
                 if taken.limit_reached {
                     self.outbox.srq_limit(Some(srq));

@@ -356,8 +356,8 @@ impl QpCore {
         skb.set_flow(self.flight.launch());
         let sent = match exit.route {
             Some(route) => {
-                // Part of the way may be narrower than the interface, as the peer's answers or a
-                // router tell; the path MTU of a connection is what it is.
+                // Part of the way may be narrower than the interface, as its routers tell the
+                // network stack; the path MTU of a connection is what it is.
                 skb.allow_fragments(exit.frame.family());
                 route.send(skb)
             }

@@ -88,7 +88,6 @@ use crate::{
     },
     wqe::{
         SendCaps,
-        Service,
         TailPool, //
     },
 };
@@ -121,15 +120,13 @@ pub(crate) struct Qp {
 }
 
 /// The transport of a kind of queue pairs; `EOPNOTSUPP` for one that there is not.
-fn transport_of(kind: QpType) -> Result<(Transport, Service)> {
+fn transport_of(kind: QpType) -> Result<Transport> {
     match kind.as_raw() {
-        bindings::ib_qp_type_IB_QPT_RC => Ok((Transport::Rc, Service::Rc)),
-        bindings::ib_qp_type_IB_QPT_UC => Ok((Transport::Uc, Service::Uc)),
-        bindings::ib_qp_type_IB_QPT_UD | bindings::ib_qp_type_IB_QPT_GSI => {
-            Ok((Transport::Ud, Service::Ud))
-        }
-        bindings::ib_qp_type_IB_QPT_XRC_INI => Ok((Transport::XrcIni, Service::Xrc)),
-        bindings::ib_qp_type_IB_QPT_XRC_TGT => Ok((Transport::XrcTgt, Service::Xrc)),
+        bindings::ib_qp_type_IB_QPT_RC => Ok(Transport::Rc),
+        bindings::ib_qp_type_IB_QPT_UC => Ok(Transport::Uc),
+        bindings::ib_qp_type_IB_QPT_UD | bindings::ib_qp_type_IB_QPT_GSI => Ok(Transport::Ud),
+        bindings::ib_qp_type_IB_QPT_XRC_INI => Ok(Transport::XrcIni),
+        bindings::ib_qp_type_IB_QPT_XRC_TGT => Ok(Transport::XrcTgt),
         _ => Err(EOPNOTSUPP),
     }
 }
@@ -163,7 +160,7 @@ impl Qp {
             return Err(EOPNOTSUPP);
         }
         let kind = request.kind();
-        let (transport, service) = transport_of(kind)?;
+        let transport = transport_of(kind)?;
         let is_gsi = kind.as_raw() == bindings::ib_qp_type_IB_QPT_GSI;
         if is_gsi && request.port() != params::PORT {
             return Err(EINVAL);
@@ -205,7 +202,7 @@ impl Qp {
         let unit = size_of::<abi::Sge>() as u32;
         let tail = (cap.max_send_sge * unit).max(cap.max_inline_data);
         let caps = SendCaps {
-            service,
+            service: transport.service(),
             max_sge: tail / unit,
             max_inline: tail,
             signal_all: request.signals_all(),

@@ -35,6 +35,14 @@ impl Service {
         }
     }
 
+    /// Whether what is sent is acknowledged, and sent again if not.
+    pub(crate) const fn is_reliable(self) -> bool {
+        match self {
+            Self::Rc | Self::Xrc => true,
+            Self::Uc | Self::Ud => false,
+        }
+    }
+
     /// The opcode bits of the service.
     const fn base(self) -> u8 {
         (self as u8) << 5

@@ -14,7 +14,6 @@ use super::{
     RecvLocal,
     SendCaps,
     SendLocal,
-    Service,
     Tail,
     TailPool,
     MAX_QPN, //
@@ -40,6 +39,7 @@ use crate::{
             Imm,
             Key, //
         },
+        opcode::Service,
         packet::SendEnd, //
     }, //
 };

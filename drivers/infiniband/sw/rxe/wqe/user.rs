@@ -15,7 +15,6 @@ use super::{
     RecvLocal,
     SendCaps,
     SendLocal,
-    Service,
     Tail,
     TailPool,
     MAX_QPN,
@@ -51,6 +50,7 @@ use crate::{
             Imm,
             Key, //
         },
+        opcode::Service,
         packet::SendEnd, //
     }, //
 };
@@ -187,14 +187,18 @@ fn flush_kind(placement: u8, level: u8) -> Option<Feth> {
     })
 }
 
-/// Room for the entries of a request. There is memory for as many requests as can be under way.
-fn entries_for<'a>(
+/// Copies what follows the head of a request, as long as `count` entries. There is memory for as many
+/// requests as can be under way.
+fn read_tail(
+    slot: &Slot<'_>,
+    head: usize,
     count: usize,
-    tail: &'a mut Tail,
     tails: &Arc<TailPool>,
-) -> Result<&'a mut [Sge], Status> {
-    *tail = tails.take_for(count).ok_or(Status::Fatal)?;
-    tail.entries_mut(count).ok_or(Status::LocQpOp)
+) -> Result<Tail, Status> {
+    let mut tail = tails.take_for(count).ok_or(Status::Fatal)?;
+    let to = tail.entries_mut(count).ok_or(Status::LocQpOp)?;
+    slot.read_slice(head, to).map_err(|_| Status::LocQpOp)?;
+    Ok(tail)
 }
 
 /// Copies and checks the memory of a request of user space; returns it with the length.
@@ -203,8 +207,8 @@ fn user_payload(
     head: &abi::SendHead,
     caps: &SendCaps,
     op: &SendOp,
-    (tail, tails): (&mut Tail, &Arc<TailPool>),
-) -> Result<(Payload, u32), Status> {
+    tails: &Arc<TailPool>,
+) -> Result<(Tail, Payload, u32), Status> {
     const AT: usize = size_of::<abi::SendHead>();
     if Flags(head.flags).has(bindings::ib_send_flags_IB_SEND_INLINE) && inline_allowed(op) {
         let len = head.dma.length;
@@ -213,24 +217,21 @@ fn user_payload(
         }
         // Whole units; what follows the message in the last one is never used.
         let units = (len as usize).div_ceil(size_of::<Sge>());
-        let to = entries_for(units, tail, tails)?;
-        slot.read_slice(AT, to).map_err(|_| Status::LocQpOp)?;
-        return Ok((Payload::Inline(len as usize), len));
+        let tail = read_tail(slot, AT, units, tails)?;
+        return Ok((tail, Payload::Inline(len as usize), len));
     }
     if matches!(op, SendOp::AtomicWrite { .. }) {
         // The library puts the eight bytes where entries would be, flag or not.
-        let to = entries_for(1, tail, tails)?;
-        slot.read_slice(AT, to).map_err(|_| Status::LocQpOp)?;
-        return Ok((Payload::Inline(8), head.dma.length));
+        let tail = read_tail(slot, AT, 1, tails)?;
+        return Ok((tail, Payload::Inline(8), head.dma.length));
     }
     let count = head.dma.num_sge;
     if count > caps.max_sge {
         return Err(Status::LocQpOp);
     }
-    let list = entries_for(count as usize, tail, tails)?;
-    slot.read_slice(AT, list).map_err(|_| Status::LocQpOp)?;
-    let len = sge::total(list).ok_or(Status::LocLen)?;
-    Ok((Payload::Gather(count as usize), len))
+    let tail = read_tail(slot, AT, count as usize, tails)?;
+    let len = sge::total(tail.entries(count as usize)).ok_or(Status::LocLen)?;
+    Ok((tail, Payload::Gather(count as usize), len))
 }
 
 /// A request of user space, from its slot.
@@ -243,7 +244,6 @@ pub(crate) fn send_from_user(
     tails: &Arc<TailPool>,
 ) -> SendWqe<SendLocal> {
     let index = slot.index();
-    let mut tail = Tail::NONE;
     let head = slot.read::<abi::SendHead>(0);
     let parsed = head.as_ref().map_err(|_| Status::LocQpOp).and_then(|head| {
         if caps.service == Service::Xrc && head.srq_num > MAX_SRQN {
@@ -253,22 +253,28 @@ pub(crate) fn send_from_user(
         if !offered(caps.service, &parsed.op) {
             return Err(Status::LocQpOp);
         }
-        let (payload, len) = match (parsed.payload.take(), parsed.flush_len) {
-            (Some(payload), _) => (payload, 0),
-            (None, Some(len)) => (Payload::Gather(0), len),
-            (None, None) => user_payload(slot, head, caps, &parsed.op, (&mut tail, tails))?,
+        let (tail, payload, len) = match (parsed.payload.take(), parsed.flush_len) {
+            (Some(payload), _) => (Tail::NONE, payload, 0),
+            (None, Some(len)) => (Tail::NONE, Payload::Gather(0), len),
+            (None, None) => user_payload(slot, head, caps, &parsed.op, tails)?,
         };
         if !length_fits(&parsed.op, len) {
             return Err(Status::LocQpOp);
         }
-        Ok((parsed, payload, len))
+        Ok((parsed, tail, payload, len))
     });
     let (wr_id, flags) = head
         .as_ref()
         .map_or((0, 0), |head| (head.wr_id, head.flags));
-    let (op, destination, payload, len) = match parsed {
-        Ok((parsed, payload, len)) => (parsed.op, parsed.destination, payload, len),
-        Err(status) => (SendOp::Invalid(status), None, Payload::Gather(0), 0),
+    let (op, destination, tail, payload, len) = match parsed {
+        Ok((parsed, tail, payload, len)) => (parsed.op, parsed.destination, tail, payload, len),
+        Err(status) => (
+            SendOp::Invalid(status),
+            None,
+            Tail::NONE,
+            Payload::Gather(0),
+            0,
+        ),
     };
     let local = SendLocal {
         tail,
@@ -291,23 +297,24 @@ pub(crate) fn recv_from_user(
     tails: &Arc<TailPool>,
 ) -> RecvWqe<RecvLocal> {
     const AT: usize = size_of::<abi::RecvHead>();
-    let mut tail = Tail::NONE;
     let head = slot.read::<abi::RecvHead>(0);
     let memory = head.as_ref().map_err(|_| Status::LocQpOp).and_then(|head| {
         let count = head.dma.num_sge;
         if count > max_sge {
             return Err(Status::LocQpOp);
         }
-        let list = entries_for(count as usize, &mut tail, tails)?;
-        slot.read_slice(AT, list).map_err(|_| Status::LocQpOp)?;
-        let len = sge::total(list).ok_or(Status::LocLen)?;
-        Ok((count as usize, len))
+        let tail = read_tail(slot, AT, count as usize, tails)?;
+        let len = sge::total(tail.entries(count as usize)).ok_or(Status::LocLen)?;
+        Ok((tail, count as usize, len))
     });
-    let (count, len) = memory.unwrap_or((0, 0));
+    let (tail, count, len, invalid) = match memory {
+        Ok((tail, count, len)) => (tail, count, len, None),
+        Err(status) => (Tail::NONE, 0, 0, Some(status)),
+    };
     RecvWqe {
         wr_id: head.map_or(0, |head| head.wr_id),
         len,
-        invalid: memory.err(),
+        invalid,
         local: RecvLocal {
             tail,
             count,

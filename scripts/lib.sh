@@ -6,6 +6,7 @@
 #   tree       holds linux-source/ and build/ (appears as /kernel in the rootfs)
 #   image      vmlinuz, config and lib/modules of the distribution's kernel
 #   vmroot     the VM's root file system moddir     where the build leaves *.ko
+#   emulator   trixie's QEMU with its libraries
 #   debug      the debug kernel: vmlinuz, root/lib/modules, build/ (/debug in the rootfs)
 #   dkrel      its release               dmoddir    where the build for it leaves *.ko
 #   intree     build directory of scripts/intree
@@ -39,6 +40,8 @@ image=$cache/image-$krel
 vmroot_key=$( { echo "$rootfs_key"; cat "$top/scripts/mkvmroot" "$top/scripts/vm-init"; } |
 	sha256sum | cut -c1-10)
 vmroot=$cache/vmroot-$krel-$vmroot_key.erofs
+emulator_packages=qemu-system-x86
+emulator=$cache/qemu-$(printf '1 %s %s\n' "$DEBIAN_SUITE" "$emulator_packages" | sha256sum | cut -c1-10)
 moddir=$top/build/$krel
 
 debug_fragments="$top/tests/kernel/base.config $top/tests/kernel/x86.config $top/tests/kernel/debug.config"

@@ -9,6 +9,7 @@ help:
 	@echo 'make demo       everything from nothing: RDMA traffic on the stock kernel in QEMU'
 	@echo 'make test       build-time checks, host tests and tests in the VM (half an hour)'
 	@echo '                KUNIT=1: make kunit as well, counted with the others'
+	@echo '                DEBUG=1: some suites on the debug kernel as well'
 	@echo 'make test-all   all that and the long suites (two hours)'
 	@echo 'make kunit      KUnit suites on a kernel with KASAN, lockdep, kmemleak (builds it once)'
 	@echo 'make intree     in a copy of the kernel tree: build both ways, suites by kunit.py run'
@@ -37,7 +38,7 @@ demo:
 	@scripts/demo
 
 test:
-	@scripts/run-tests $(if $(KUNIT),--kunit)
+	@scripts/run-tests $(if $(KUNIT),--kunit) $(if $(DEBUG),--debug)
 
 test-all:
 	@TEST_BUDGET=14400 scripts/run-tests --all

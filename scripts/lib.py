@@ -20,3 +20,12 @@ def shell(expression):
     """What lib.sh makes of a variable or several, as in "$tree/file"."""
     return subprocess.run(["sh", "-euc", f'. "$0"; echo "{expression}"', f"{SCRIPTS}/lib.sh"], check=True,
                           capture_output=True, text=True, cwd=SCRIPTS).stdout.strip()
+
+
+def program(source, folder, *libraries):
+    """Compiles a C file of the project for the VM into build/FOLDER; where the program is."""
+    top = os.path.dirname(SCRIPTS)
+    out = f"{top}/build/{folder}/{os.path.basename(source)[:-2]}"
+    os.makedirs(os.path.dirname(out), exist_ok=True)
+    subprocess.run([f"{SCRIPTS}/in-rootfs", "gcc", "-O2", "-Wall", "-Wextra", "-o", out, f"{top}/{source}", *libraries], check=True)
+    return out

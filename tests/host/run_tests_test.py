@@ -69,6 +69,10 @@ class Wanted(unittest.TestCase):
         self.assertEqual(everything[-1], "kunit")
         self.assertNotIn("faults", everything)
 
+    def test_suites_for_the_debug_kernel(self):
+        chosen = rt.debug_wanted(["build", "host", "smoke", "install", "kunit"])
+        self.assertEqual(chosen, ["smoke"])
+
 
 class Rows(unittest.TestCase):
     def test_each_driver_has_its_own(self):
@@ -84,6 +88,15 @@ class Rows(unittest.TestCase):
         self.assertEqual(rt.rxes_wanted("smoke", None), ["c"])
         self.assertEqual(rt.rxes_wanted("nvme", None), ["c", "rust"])
         self.assertEqual(rt.rxes_wanted("nvme", "c"), ["c"])
+
+    def test_the_debug_kernel_has_its_own(self):
+        self.assertEqual(rt.label_of("smoke", "debug", "c", None), "smoke+debug")
+        self.assertEqual(rt.label_of("smoke", "debug", "rust", "both"), "smoke+rxe+debug")
+        self.assertEqual(rt.label_of("smoke", "stock", "rust", "rust"), "smoke")
+        self.assertEqual(rt.summary_key("smoke+debug", None), "smoke, debug kernel")
+        self.assertEqual(rt.summary_key("smoke+rxe+debug", "both"), "smoke, Rust rxe, debug kernel")
+        self.assertEqual(rt.summary_key("smoke+debug", "rust"), "smoke, Rust rxe, debug kernel")
+        self.assertEqual(rt.summary_key("rxe-link+debug", "rust"), "rxe-link, debug kernel")
 
     def test_what_does_not_depend_on_it(self):
         self.assertEqual(rt.summary_key("host", "rust"), "host")

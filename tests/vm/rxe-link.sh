@@ -23,7 +23,7 @@ t gids "grep 0000:0000:0000:0000:0000:ffff:0a09:0001 $port/gids/* && grep fd00:0
 t guid "[ \$(cat $dev/node_guid) = 0000:00ff:fe00:0001 ] && [ \$(cat $dev/sys_image_guid) = 0000:00ff:fe00:0001 ]"
 t parent "[ \$(cat $dev/parent) = d0 ]"
 t counters "[ \$(ls $port/hw_counters | grep -v lifespan | wc -l) = 17 ] && cat $port/hw_counters/sent_pkts $port/counters/port_xmit_data"
-t sockets "$listeners | grep '0.0.0.0:4791' && $listeners | grep '\[::\]:4791'"
+t sockets "$listeners | grep '0.0.0.0:4791' && $listeners | grep -E '(\[::\]|\*):4791'"
 t mtu "ibv_devinfo -d rxe0 | grep 'active_mtu:.*1024' && ip link set d0 mtu 9000 && ibv_devinfo -d rxe0 | grep 'active_mtu:.*4096' && ip link set d0 mtu 1500"
 t down "ip link set d0 down && rdma link show rxe0/1 | grep 'state DOWN physical_state DISABLED' && [ \$(cat $port/hw_counters/link_downed) -ge 1 ] && ip link set d0 up && rdma link show rxe0/1 | grep 'state ACTIVE'"
 t attributes "ibv_devinfo -v -d rxe0 | tee /dev/stderr | grep -E 'max_qp:[[:space:]]+1048560'"
@@ -47,7 +47,7 @@ t shared-sockets "rdma link add rxe0 type rxe netdev d0 && rdma link add rxe1 ty
 # The interface goes, the namespace goes.
 t netdev-removal "rdma link add rxe1 type rxe netdev d1 && timeout 20 ip link del d1 && for i in \$(seq 50); do rdma dev | grep -q rxe1 || break; sleep 0.1; done; ! rdma dev | grep rxe1 && ! $listeners | grep ."
 t netns "ip netns add n && ip -n n link add x0 type dummy && ip -n n link set x0 up && ip netns exec n rdma link add rxn type rxe netdev x0 && ip netns exec n $listeners | grep . && ! $listeners | grep . && timeout 20 ip netns del n && for i in \$(seq 100); do rdma dev | grep -q rxn || break; sleep 0.1; done; ! rdma dev | grep rxn"
-t racing-50 -T 120 "for i in \$(seq 50); do ip link add d2 type dummy && ip link set d2 up; rdma link add rxe2 type rxe netdev d2 2> /dev/null & timeout 20 ip link del d2 || exit 1; wait; done; for i in \$(seq 50); do rdma dev | grep -q rxe2 || break; sleep 0.1; done; ! rdma dev | grep rxe2 && ! $listeners | grep ."
+t racing-50 -T 120 "for i in \$(seq $((50 / slower))); do ip link add d2 type dummy && ip link set d2 up; rdma link add rxe2 type rxe netdev d2 2> /dev/null & timeout 20 ip link del d2 || exit 1; wait; done; for i in \$(seq 50); do rdma dev | grep -q rxe2 || break; sleep 0.1; done; ! rdma dev | grep rxe2 && ! $listeners | grep ."
 
 # In exclusive mode a link belongs to the namespace in which it was made.
 t exclusive "for i in \$(seq 50); do rdma system set netns exclusive && exit 0; sleep 0.2; done; exit 1"

@@ -328,7 +328,7 @@ int main(int argc, char **argv)
 	static struct mmsghdr msgs[BATCH];
 	static struct iovec iov[BATCH];
 	struct sockaddr_ll to = { .sll_family = AF_PACKET };
-	volatile struct target *targets;
+	struct target *targets;
 	struct flow flow = { .left = 0 };
 	struct stat st;
 	uint64_t count, sent = 0;
@@ -362,7 +362,7 @@ int main(int argc, char **argv)
 
 		for (int i = 0; i < batch; i++) {
 			if (!flow.left) {
-				memcpy(&flow.to, (const void *)&targets[below(n)], sizeof(flow.to));
+				memcpy(&flow.to, &targets[below(n)], sizeof(flow.to));
 				flow.psn = flow.to.psn + below(flow.to.spread);
 				flow.left = 1 + below(8);
 				flow.last = 0x1f;

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 300
-# debug: yes
 # Fake devices (Documentation/testing-your-ulp.md) on a running system: what the
 # core makes of a driver that is not Soft-RoCE.
 . "$(dirname "$0")/lib.sh"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # set: long
 # cores: rust
-# timeout: 2400
+# timeout: 4000
 # vm: --rxe=rust
 # programs: rxe_fuzz
 # Ten million packets of all opcodes with right checksums and random faults, from a raw socket, to queue
@@ -23,7 +23,7 @@ echo 1 > /proc/sys/net/ipv4/conf/d0/accept_local
 rig_dummy 2> /dev/null || { result FAIL rig; exit 1; }
 # Of the process beside it (rings.py), as in the suite rings.
 [ "$slower" = 1 ] || export RINGS_TIMEOUT="${RINGS_TIMEOUT:-14}" RINGS_RETRIES="${RINGS_RETRIES:-7}"
-t fuzz -T 2000 "python3 '$H/rxe_fuzz.py' '$sender' $packets ${2:-1}"
+t fuzz -T 3600 "python3 '$H/rxe_fuzz.py' '$sender' $packets ${2:-1}"
 t nothing-left "[ \$(rdma -j resource show qp link rxe0 | grep -o lqpn | wc -l) -le 1 ]"
 pair still-works "ibv_rc_pingpong -d rxe0 -g 1 -n 20 -e" "ibv_rc_pingpong -d rxe0 -g 1 -n 20 -e 10.9.0.1"
 finish

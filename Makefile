@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 
 help:
 	@echo 'make demo       everything from nothing: RDMA traffic on the stock kernel in QEMU'
-	@echo 'make test       build-time checks, host tests and tests in the VM (half an hour)'
+	@echo 'make test       build-time checks, host tests and tests in the VM (20 minutes)'
 	@echo '                KUNIT=1: make kunit as well, counted with the others'
 	@echo '                DEBUG=1: some suites on the debug kernel as well'
 	@echo 'make test-all   all that and the long suites (two hours)'

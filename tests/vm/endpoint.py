@@ -2,7 +2,9 @@
 """A queue pair with memory, for tests that move data: Endpoint."""
 import errno
 import gc
+import os
 import socket
+import struct
 import time
 
 gc.disable()    # pyverbs 56.1 under Python 3.13: a cyclic pass can crash
@@ -61,6 +63,24 @@ def gid_index(device, address):
         except OSError:
             pass
     raise SystemExit(f"{device} has no GID of {address}")
+
+
+def uverbs_fd():
+    """The file by which this process speaks to a device."""
+    return next(int(f) for f in os.listdir("/proc/self/fd") if "uverbs" in os.path.realpath(f"/proc/self/fd/{f}"))
+
+
+def group(fd, command, gid, handles=range(64)):
+    """ATTACH_MCAST (30) or DETACH_MCAST (31), for which pyverbs has no call, of the first handle that is a queue
+    pair's: (errno, handle)."""
+    for handle in handles:
+        cmd = struct.pack("=IHH16sIHH", command, 8, 0, gid, handle, 0, 0)
+        try:
+            os.write(fd, cmd)
+            return 0, handle
+        except OSError as err:
+            last = err.errno
+    return last, None
 
 
 class Endpoint:

@@ -8,7 +8,6 @@ import itertools
 import os
 import re
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -109,6 +108,12 @@ def errno_of(exc):
     return None
 
 
+def announce(name):
+    """In the kernel's log; scripts/vm knows by it that allocations are made to fail."""
+    with open("/dev/kmsg", "w") as f:
+        f.write(f"<6>test: start faults:{name}\n")
+
+
 def result(status, name, detail):
     global failures
     failures += status == "FAIL"
@@ -143,8 +148,7 @@ def walk(name, call, undo=lambda result: None, allowed=ALLOWED, nth=None, baseli
     nth = nth or FailNth()
     want = objects() if baseline is None else baseline
     refused, survived, codes = 0, 0, set()
-    with open("/dev/kmsg", "w") as f:
-        f.write(f"<6>test: start faults:{name}\n")
+    announce(name)
     try:
         total, got = nth.count(call)
     except Exception as exc:
@@ -383,23 +387,20 @@ def group_verbs():
 
 
 def join_group():
-    """Joining a multicast group, for which pyverbs has no call: ATTACH_MCAST (30), DETACH_MCAST (31)."""
-    fd = next(int(f) for f in os.listdir("/proc/self/fd") if "uverbs" in os.path.realpath(f"/proc/self/fd/{f}"))
+    from endpoint import group, uverbs_fd
+
+    fd = uverbs_fd()
     gid = socket.inet_pton(socket.AF_INET6, "ff0e::ffff:239.1.1.1")
 
-    def command(number, handle):
-        os.write(fd, struct.pack("=IHH16sIHH", number, 8, 0, gid, handle, 0, 0))
+    def command(number, handles):
+        code, handle = group(fd, number, gid, handles)
+        if code:
+            raise OSError(code, os.strerror(code))
+        return handle
 
-    def is_handle(handle):
-        try:
-            command(30, handle)
-            command(31, handle)
-            return True
-        except OSError:
-            return False
-
-    handle = next(n for n in range(256) if is_handle(n))
-    walk("verbs-attach-mcast", lambda: command(30, handle), lambda _: command(31, handle))
+    handle = command(30, range(256))
+    command(31, [handle])
+    walk("verbs-attach-mcast", lambda: command(30, [handle]), lambda _: command(31, [handle]))
 
 
 def group_sysfs():
@@ -583,5 +584,6 @@ def group_load():
 
 if __name__ == "__main__":
     for group in sys.argv[1:]:
+        announce(group)
         globals()[f"group_{group}"]()
     only_stacks_in(0, 0xFFFFFFFFFFFFFFFF)

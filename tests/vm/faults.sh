@@ -31,7 +31,7 @@ ip addr add 10.9.0.1/24 dev d0
 
 walk() { # GROUP...
 	local log=$LOG/walk-$1.txt
-	timeout 1500 python3 "$H/faults.py" "$@" > "$log" 2>&1
+	timeout 600 python3 "$H/faults.py" "$@" > "$log" 2>&1
 	local rc=$?
 	grep -E '^(PASS|FAIL|SKIP) ' "$log"
 	[ $rc = 0 ] || { result FAIL "$1" "status $rc: $(tail -n 1 "$log")"; tail -n 20 "$log" >&2; }

@@ -31,13 +31,11 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
-from endpoint import gid_index
+from endpoint import RIGHTS, gid_index, uverbs_fd
 
 DEV = "rxe0"
 HEAD, PRODUCER, CONSUMER = 384, 128, 256
 POST_SEND = 28
-RIGHTS = (e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_WRITE
-          | e.IBV_ACCESS_REMOTE_ATOMIC)
 ODD = (0, 1, 2, 31, 32, 33, 0x7F, 0x80, 0xFF, 0xFFFF, 0x10000, 0x7FFFFFFF, 0x80000000, 0xFFFFFFF8, 0xFFFFFFFF)
 
 
@@ -185,8 +183,7 @@ def hostile(seconds, seed):
     targets = [(addr, size, word(addr), word(addr + 4)) for addr, size in rings()]
     if len(targets) < 4:
         raise SystemExit(f"only {len(targets)} rings are mapped")
-    fd = next(int(f) for f in os.listdir("/proc/self/fd")
-              if "uverbs" in os.path.realpath(f"/proc/self/fd/{f}"))
+    fd = uverbs_fd()
     child = os.fork()
     if not child:
         flip([(addr, size) for addr, size, _, _ in targets], seed + 1)
@@ -218,21 +215,26 @@ def hostile(seconds, seed):
     print(f"hostile: {count} requests, {resets} connections, {len(targets)} rings")
 
 
+def process(work, *args):
+    """Starts a process that does it and says what fails; its pid."""
+    pid = os.fork()
+    if not pid:
+        try:
+            work(*args)
+            sys.stdout.flush()
+            os._exit(0)
+        except BaseException as err:
+            print(f"{work.__name__}: {err!r}", flush=True)
+            os._exit(1)
+    return pid
+
+
 def main():
     seconds = int(sys.argv[1])
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     children = []
     for work in (honest, hostile):
-        pid = os.fork()
-        if not pid:
-            try:
-                work(seconds, seed)
-                sys.stdout.flush()
-                os._exit(0)
-            except BaseException as err:
-                print(f"{work.__name__}: {err!r}", flush=True)
-                os._exit(1)
-        children.append((work.__name__, pid))
+        children.append((work.__name__, process(work, seconds, seed)))
     failed = []
     for name, pid in children:
         _, status = os.waitpid(pid, 0)

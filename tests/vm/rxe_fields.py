@@ -20,7 +20,7 @@ import threading
 import time
 import traceback
 
-from endpoint import FLUSH, GRH, RIGHTS, STATUS, Endpoint, e, gid_index
+from endpoint import FLUSH, GRH, RIGHTS, STATUS, Endpoint, e, gid_index, group, uverbs_fd
 from pyverbs.device import Context
 from pyverbs.mr import MR, MW, MWBind, MWBindInfo
 from pyverbs.pd import PD
@@ -669,25 +669,13 @@ def filters():
     return sorted(re.findall(r"link\s+(\S+)", text))
 
 
-def group(fd, command, gid, handles=range(64)):
-    """ATTACH_MCAST (30) or DETACH_MCAST (31) of the first handle that is a queue pair's: (errno, handle)."""
-    for handle in handles:
-        cmd = struct.pack("=IHH16sIHH", command, 8, 0, gid, handle, 0, 0)
-        try:
-            os.write(fd, cmd)
-            return 0, handle
-        except OSError as err:
-            last = err.errno
-    return last, None
-
-
 @case(False)
 def b64():
     """Groups: the filters of the interface come and go with them, and IPv4 groups have the addresses of IPv4."""
     before = filters()
     a = Endpoint(DEV, gid_index(DEV, V4), "ud")
     a.connect(a.info())
-    fd = next(int(f) for f in os.listdir("/proc/self/fd") if "uverbs" in os.path.realpath(f"/proc/self/fd/{f}"))
+    fd = uverbs_fd()
     six = socket.inet_pton(socket.AF_INET6, "ff0e::1234")
     four = b"\0" * 10 + b"\xff\xff" + socket.inet_aton("239.1.2.3")
     for name, gid, mac in (("IPv6", six, "33:33:00:00:12:34"), ("IPv4", four, "01:00:5e:01:02:03")):
@@ -710,7 +698,7 @@ def claimed_source():
     word = ctypes.c_uint32.from_address
     # Send requests are the largest elements.
     ring = max(starts, key=lambda at: word(at).value)
-    fd = next(int(f) for f in os.listdir("/proc/self/fd") if "uverbs" in os.path.realpath(f"/proc/self/fd/{f}"))
+    fd = uverbs_fd()
     for source, wanted in (("10.9.0.1", S), ("10.9.0.77", "LOC_QP_OP_ERR")):
         a.recv(200)
         route = a.gid_bytes() + struct.pack("=IBBBB", 0, a.index, 64, 0, 0)
@@ -791,7 +779,7 @@ def b59():
                     expect(f"{sends} requests of {sges}", errno.errorcode.get(err.error_code), "EINVAL or ENOMEM")
     expect("queue pairs", count(), before)
     cmd = struct.pack("=IHHQ", 2, 4, 2, 8)      # QUERY_PORT with an address that is none
-    fd = next(int(f) for f in os.listdir("/proc/self/fd") if "uverbs" in os.path.realpath(f"/proc/self/fd/{f}"))
+    fd = uverbs_fd()
     expect("a response that cannot be written", errno_of(os.write, fd, cmd + bytes(8)) in ("EFAULT", "EINVAL"), True)
 
 
@@ -834,7 +822,7 @@ def b53():
     import mmap
     create, destroy = 18, 20        # CREATE_CQ, DESTROY_CQ
     ctx = Context(name=DEV)
-    fd = next(int(f) for f in os.listdir("/proc/self/fd") if "uverbs" in os.path.realpath(f"/proc/self/fd/{f}"))
+    fd = uverbs_fd()
 
     def new():
         answer = command(fd, create, struct.pack("=QIIiI", 0, 60, 0, -1, 0), 24)

@@ -196,12 +196,10 @@ static uint32_t next_operation(uint32_t last)
 
 static uint8_t *headers(uint8_t *p, const struct target *t, uint32_t op, uint32_t payload)
 {
-	if (t->service == 0x60 || (one_in(40) && op < 0x20)) {
+	if (t->service == 0x60 || one_in(40)) {
 		p = put32(p, one_in(8) ? rnd() : t->qkey);	/* DETH */
 		p = put32(p, rnd() & 0xffffff);
 	}
-	if (t->service == 0xa0)
-		p = put32(p, rnd() & 0xffffff);			/* XRCETH */
 	switch (op) {
 	case 0x06: case 0x0a: case 0x0b: case 0x0c: case 0x1d:	/* RETH */
 		p = put64(p, an_address(t));
@@ -253,7 +251,7 @@ static uint32_t a_psn(struct flow *f)
 }
 
 /* Writes a frame; returns its size. */
-static size_t packet(uint8_t *frame, struct flow *f, int one_of)
+static size_t packet(uint8_t *frame, struct flow *f, uint16_t id)
 {
 	static const uint32_t sizes[] = { 0, 1, 4, 7, 8, 9, 60, 255, 1020, 1023, 1024, 1025, 1500, 2048 };
 	uint8_t *ip = frame + ETH, *bth = ip + IP + UDP, *p;
@@ -295,7 +293,7 @@ static size_t packet(uint8_t *frame, struct flow *f, int one_of)
 	size = p - ip;
 	ip[0] = 0x45;
 	ip[1] = 0;
-	put32(ip + 4, one_of << 16 | 0x4000);
+	put32(ip + 4, (uint32_t)id << 16 | 0x4000);
 	*(uint16_t *)(void *)(ip + 2) = htons(size + 4);
 	ip[8] = 64;
 	ip[9] = 17;

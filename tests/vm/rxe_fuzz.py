@@ -7,6 +7,7 @@ that there is something outstanding which forged answers may fit. One that ends 
 started anew. Beside them a process sends to itself and compares (rings.py); memory beside the
 region, and a region without rights for the peer, must stay as they are.
 """
+import ctypes
 import gc
 import mmap
 import os
@@ -19,7 +20,7 @@ import time
 
 gc.disable()    # pyverbs 56.1 under Python 3.13: a cyclic pass can crash
 import rings
-from endpoint import QKEY, Endpoint, e, gid_index
+from endpoint import QKEY, RIGHTS, Endpoint, e, gid_index
 from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
@@ -36,7 +37,6 @@ DEPTH = 64
 
 
 def pointer(area):
-    import ctypes
     return ctypes.addressof(ctypes.c_char.from_buffer(area))
 
 
@@ -50,7 +50,7 @@ class Target:
         self.ep.mr.close()
         self.area = mmap.mmap(-1, GUARD + REGION + GUARD)
         self.area[:] = b"\xa5" * len(self.area)
-        self.ep.mr = MR(pd, REGION, rings.RIGHTS, address=pointer(self.area) + GUARD)
+        self.ep.mr = MR(pd, REGION, RIGHTS, address=pointer(self.area) + GUARD)
         self.deaf = MR(pd, REGION, e.IBV_ACCESS_LOCAL_WRITE)
         self.deaf.write(b"\xa5" * REGION, REGION)
 
@@ -62,6 +62,8 @@ class Target:
                 break
             except PyverbsRDMAError:    # a packet has ended it between two states
                 pass
+        else:
+            raise SystemExit(f"{ep.kind}: cannot be started anew")
         while ep.cq.poll(64)[0]:
             pass
         for n in range(DEPTH - 1):
@@ -152,20 +154,17 @@ def attack(sender, count, seed):
         raise SystemExit("the packets did not get to where they should")
 
 
+def honest(seed):
+    """Until it is terminated."""
+    stop = []
+    signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
+    rings.honest(1 << 20, seed, lambda: not stop)
+
+
 def main():
     sender, count = sys.argv[1], int(sys.argv[2])
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
-    stop = []
-    pid = os.fork()
-    if not pid:
-        try:
-            signal.signal(signal.SIGTERM, lambda *_: stop.append(1))
-            rings.honest(1 << 20, seed, lambda: not stop)
-            sys.stdout.flush()
-            os._exit(0)
-        except BaseException as err:
-            print(f"honest: {err!r}", flush=True)
-            os._exit(1)
+    pid = rings.process(honest, seed)
     try:
         attack(sender, count, seed)
     finally:

@@ -22,7 +22,6 @@ pub mod counter;
 pub mod cpu_memory;
 pub mod cq;
 pub mod crc32;
-pub mod delayed_work;
 pub mod device;
 pub mod device_client;
 pub mod dma;

@@ -12,6 +12,7 @@ use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::container_of;
 use kernel::prelude::*;
+use kernel::sync::atomic::{ordering::Relaxed, Atomic};
 use kernel::sync::Arc;
 use kernel::time::Jiffies;
 use kernel::workqueue::{HasDelayedWork, HasWork, Queue, Work, WorkItem};
@@ -76,28 +77,22 @@ impl WorkQueue {
     }
 
     /// Has a delayed item run in `delay` jiffies, whether it waits for another time already or not.
+    /// Any context in which its reference may be dropped.
     ///
-    /// An item that runs now runs once more. Not to be used while [`cancel_delayed_sync`] is
-    /// waiting for the same item: the reference would be lost.
-    pub fn reschedule<T, const ID: u64>(&self, item: Arc<T>, delay: Jiffies)
+    /// An item that runs now runs once more, unless it is being cancelled: then it stays cancelled.
+    /// (`mod_delayed_work()` would not tell if it has queued the item, so whose the reference is.)
+    pub fn reschedule<T, const ID: u64>(&self, mut item: Arc<T>, delay: Jiffies)
     where
         T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID> + Send + Sync + 'static,
     {
-        let item = Arc::into_raw(item);
-        // SAFETY: The item is live, and by the contract of `HasDelayedWork` its work is that of a
-        // delayed one. The queue is live by the type invariant.
-        let was_waiting = unsafe {
-            bindings::mod_delayed_work_on(
-                bindings::wq_misc_consts_WORK_CPU_UNBOUND as c_int,
-                self.as_raw().cast(),
-                raw_delayed(item),
-                delay,
-            )
-        };
-        if was_waiting {
-            // SAFETY: The queue holds the reference with which the item was queued before, so this
-            // one, from `into_raw` above, is not needed.
-            drop(unsafe { Arc::from_raw(item) });
+        loop {
+            cancel_delayed::<T, ID>(&item);
+            match self.enqueue_delayed::<_, ID>(item, delay) {
+                Ok(()) => return,
+                // Somebody else has queued it since then.
+                Err(back) if is_pending::<T, ID>(&back) => item = back,
+                Err(_) => return,
+            }
         }
     }
 
@@ -131,7 +126,23 @@ where
     }
 }
 
-/// Takes a delayed item off its queue unless it runs already; says whether it was waiting.
+/// Whether an item waits, on a queue or for its time.
+fn is_pending<T, const ID: u64>(item: &Arc<T>) -> bool
+where
+    T: HasWork<T, ID>,
+{
+    const PENDING: i64 = 1 << bindings::work_bits_WORK_STRUCT_PENDING_BIT;
+    let raw = core::ptr::from_ref(&**item).cast_mut();
+    // SAFETY: The item is live, and so is the work in it, whose data are an atomic variable.
+    let data = unsafe {
+        let work = Work::raw_get(T::raw_get_work(raw));
+        Atomic::<i64>::from_ptr(&raw mut (*work).data.counter).load(Relaxed)
+    };
+    data & PENDING != 0
+}
+
+/// Takes a delayed item off its queue unless it runs already; says whether it was waiting. Any
+/// context in which its reference may be dropped.
 pub fn cancel_delayed<T, const ID: u64>(item: &Arc<T>) -> bool
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID> + Send + Sync + 'static,
@@ -187,5 +198,103 @@ impl Drop for WorkQueue {
     fn drop(&mut self) {
         // SAFETY: Live by the type invariant, and never used again.
         unsafe { bindings::destroy_workqueue(self.as_raw()) }
+    }
+}
+
+#[kunit_tests(rust_rdma_workqueue)]
+mod tests {
+    use super::*;
+    use crate::completion::Completion;
+    use kernel::time::msecs_to_jiffies;
+    use kernel::workqueue::DelayedWork;
+    use kernel::{impl_has_delayed_work, new_delayed_work};
+
+    /// In milliseconds.
+    const HOUR: u32 = 3_600_000;
+
+    /// Sets itself anew in an hour, each time that it runs.
+    #[pin_data]
+    struct Item {
+        queue: Arc<WorkQueue>,
+        #[pin]
+        runs: Completion,
+        #[pin]
+        may_end: Completion,
+        #[pin]
+        timer: DelayedWork<Item>,
+        #[pin]
+        end: DelayedWork<Item, 1>,
+    }
+
+    impl_has_delayed_work! {
+        impl HasDelayedWork<Item> for Item { self.timer }
+        impl HasDelayedWork<Item, 1> for Item { self.end }
+    }
+
+    impl WorkItem for Item {
+        type Pointer = Arc<Self>;
+
+        fn run(this: Arc<Self>) {
+            this.runs.complete();
+            this.may_end.wait();
+            this.queue
+                .reschedule::<_, 0>(this.clone(), msecs_to_jiffies(HOUR));
+        }
+    }
+
+    impl WorkItem<1> for Item {
+        type Pointer = Arc<Self>;
+
+        fn run(this: Arc<Self>) {
+            this.may_end.complete();
+        }
+    }
+
+    fn item() -> Result<(Arc<WorkQueue>, Arc<Item>)> {
+        let queue = Arc::new(WorkQueue::new(c"test", UNBOUND, 0)?, GFP_KERNEL)?;
+        let of_item = queue.clone();
+        let item = Arc::pin_init(
+            try_pin_init!(Item {
+                queue: of_item,
+                runs <- Completion::new(),
+                may_end <- Completion::new(),
+                timer <- new_delayed_work!("test::timer"),
+                end <- new_delayed_work!("test::end"),
+            }? Error),
+            GFP_KERNEL,
+        )?;
+        Ok((queue, item))
+    }
+
+    /// No queue has a reference any more.
+    fn is_alone(item: Arc<Item>) -> bool {
+        Arc::into_unique_or_drop(item).is_some()
+    }
+
+    #[test]
+    fn the_last_time_counts() -> Result {
+        let (queue, item) = item()?;
+        queue.reschedule::<_, 0>(item.clone(), msecs_to_jiffies(HOUR));
+        queue.reschedule::<_, 0>(item.clone(), 0);
+        item.runs.wait();
+        item.may_end.complete();
+        queue.flush();
+        assert!(cancel_delayed::<_, 0>(&item));
+        assert!(!cancel_delayed::<_, 0>(&item));
+        assert!(is_alone(item));
+        Ok(())
+    }
+
+    #[test]
+    fn cancelled_while_it_runs() -> Result {
+        let (queue, item) = item()?;
+        queue.reschedule::<_, 0>(item.clone(), 0);
+        item.runs.wait();
+        // It goes on, and sets itself anew, when somebody is waiting for its end.
+        queue.reschedule::<_, 1>(item.clone(), msecs_to_jiffies(50));
+        cancel_delayed_sync::<_, 0>(&item);
+        queue.flush();
+        assert!(is_alone(item));
+        Ok(())
     }
 }

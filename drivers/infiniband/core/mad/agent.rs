@@ -41,7 +41,6 @@ use kernel::{
 };
 use rdma::{
     completion::Completion,
-    delayed_work,
     device::Device,
     mad::{
         agent::{
@@ -61,7 +60,8 @@ use rdma::{
         }, //
     },
     refcount::RefcountExt,
-    static_lock::StaticSpinLock, //
+    static_lock::StaticSpinLock,
+    workqueue, //
 };
 
 /// Flag of a registration: the client does RMPP itself.
@@ -337,7 +337,7 @@ impl Agent {
         glue::trace_agent(AgentEvent::Unregister, &self.head);
         // Nothing can wait for an answer any more, so none is delivered.
         send::cancel_all(&self);
-        delayed_work::cancel::<_, 0>(&self);
+        workqueue::cancel_delayed::<_, 0>(&self);
         self.port.registry().lock().remove(&self);
         self.withdraw();
         self.port.queue().flush();
@@ -345,7 +345,7 @@ impl Agent {
         if !self.leases.dec_and_test() {
             self.idle.wait();
         }
-        delayed_work::cancel::<_, 0>(&self);
+        workqueue::cancel_delayed::<_, 0>(&self);
         mad_rmpp::drop_transfers(&self);
     }
 
@@ -381,7 +381,7 @@ impl Agent {
 
     /// Runs the timeouts `delay` jiffies from now.
     pub(crate) fn arm_timer(self: &Arc<Self>, delay: usize) {
-        delayed_work::rearm::<_, 0>(self.port.queue(), self.clone(), delay);
+        self.port.queue().reschedule::<_, 0>(self.clone(), delay);
     }
 
     /// Runs the completions of local deliveries.

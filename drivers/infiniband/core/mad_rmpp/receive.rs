@@ -38,7 +38,6 @@ use kernel::{
     },
 };
 use rdma::{
-    delayed_work,
     mad::{
         recv::RecvChain,
         verbs::Ah,
@@ -53,7 +52,8 @@ use rdma::{
             OPA_BASE_VERSION,
             OPA_MAD_SIZE, //
         }, //
-    }, //
+    },
+    workqueue, //
 };
 
 /// A transfer may take that long, in milliseconds.
@@ -203,7 +203,10 @@ impl Reassembly {
     /// Runs the timer in so many milliseconds.
     fn arm(this: &Arc<Self>, delay_ms: u32) {
         let delay = msecs_to_jiffies(delay_ms);
-        delayed_work::rearm::<_, 0>(this.agent.port().queue(), this.clone(), delay);
+        this.agent
+            .port()
+            .queue()
+            .reschedule::<_, 0>(this.clone(), delay);
     }
 
     /// Acknowledges what has come, and tells the window. May sleep.
@@ -407,7 +410,7 @@ pub(crate) fn drop_transfers(agent: &Arc<Agent>) {
         let Some(transfer) = next else {
             break;
         };
-        delayed_work::cancel::<_, 0>(&transfer.clone_arc());
+        workqueue::cancel_delayed::<_, 0>(&transfer.clone_arc());
     }
     agent.port().queue().flush();
 }

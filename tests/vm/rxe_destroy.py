@@ -9,7 +9,7 @@ interface  an interface is deleted, and so both
 namespace  the namespace of a link is deleted
 
 each time while four pairs of queue pairs write and read 64 KiB messages in both directions. In every
-second round their packets are held in queue disciplines then, which would let them go after a minute;
+second round their packets are held in queue disciplines then, which would let them go after ten minutes;
 nothing may wait for that. Prints how long it took at most, in both kinds of rounds. Destroying and
 killing may take a second.
 """
@@ -27,7 +27,7 @@ import pyverbs.enums as e
 from pyverbs.device import Context
 from pyverbs.pd import PD
 
-from endpoint import Endpoint, gid_index
+from endpoint import STATUS, Endpoint, gid_index
 
 SLOWER = int(os.environ.get("slower", "1"))
 PAIRS, SIZE = 4, 65536
@@ -47,16 +47,17 @@ def devices():
     return sorted(os.listdir("/sys/class/infiniband"))
 
 
-def wait_until(condition, what, seconds=LINK_LIMIT):
+def wait_until(condition, what, seconds=LINK_LIMIT, instead=None):
+    """`instead` tells what there is when it has not come true."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
-            raise SystemExit(f"{what}: not within {seconds} s")
+            raise SystemExit(f"{what}: not within {seconds} s{f', but {instead()}' if instead else ''}")
         time.sleep(0.002)
 
 
 def rig():
-    """As rig_veth, what there is not yet."""
+    """As rig_veth, what there is not yet. The neighbours need not be asked for, as their answers would be held, too."""
     if not os.path.exists("/run/netns/peer"):
         run("ip", "netns", "add", "peer")
     if not os.path.exists("/sys/class/net/va"):
@@ -68,9 +69,17 @@ addr add 10.9.0.1/24 dev va
         run("ip", "-n", "peer", "-batch", "-", text="""link set vb address 02:00:00:00:00:02 up
 addr add 10.9.0.2/24 dev vb
 """)
+    run("ip", "neigh", "replace", "10.9.0.2", "lladdr", "02:00:00:00:00:02", "dev", "va", "nud", "permanent")
+    run("ip", "-n", "peer", "neigh", "replace", "10.9.0.1", "lladdr", "02:00:00:00:00:01", "dev", "vb", "nud", "permanent")
     for device, prefix, interface in (("rxe0", (), "va"), ("rxe1", PEER, "vb")):
         if device not in devices():
             run(*prefix, "rdma", "link", "add", device, "type", "rxe", "netdev", interface)
+
+
+def remove():
+    """What `rig` made, for the next case to begin anew."""
+    for command in (("ip", "link", "delete", "va"), ("ip", "netns", "delete", "peer")):
+        subprocess.run(command, stderr=subprocess.DEVNULL, timeout=LINK_LIMIT + 40)
 
 
 def gid(device, address):
@@ -87,53 +96,63 @@ def gid(device, address):
     return found[-1]
 
 
-def read_or_write(end, post):
-    """Takes completions, posts as many requests, returns how many; None after an error."""
-    count, wcs = end.cq.poll(8)
-    if any(wc.status != e.IBV_WC_SUCCESS for wc in wcs):
-        return None
-    for _ in range(count):
-        end.post(post, SIZE)
-    return count
+class Sender:
+    """An end that writes or reads all the time."""
+
+    def __init__(self, end, op):
+        self.end, self.op, self.alive = end, op, True
+        for _ in range(4):
+            end.post(op, SIZE)
+
+    def go_on(self):
+        """Takes completions, posts as many requests, returns how many."""
+        if not self.alive:
+            return 0
+        count, wcs = self.end.cq.poll(8)
+        statuses = {wc.status for wc in wcs} - {e.IBV_WC_SUCCESS}
+        if statuses:
+            self.alive = False
+            # Held packets, and those of a peer that is gone, are not answered.
+            if not statuses <= {e.IBV_WC_RETRY_EXC_ERR, e.IBV_WC_WR_FLUSH_ERR}:
+                raise SystemExit(f"{self.op}: {sorted(STATUS[s] for s in statuses)}")
+            return 0
+        for _ in range(count):
+            self.end.post(self.op, SIZE)
+        return count
 
 
 def traffic(commands, answers):
-    """Sends until it is killed, or told to destroy the queue pairs, or there is an error."""
-    ends = []
+    """Sends until it is killed or told to destroy the queue pairs."""
+    senders = []
     contexts = [Context(name="rxe0"), Context(name="rxe1")]
     domains = [PD(ctx) for ctx in contexts]
     gids = [gid("rxe0", "ffff:0a09:0001"), gid("rxe1", "ffff:0a09:0002")]
-    for _ in range(PAIRS):
-        a, b = (Endpoint(None, g, size=SIZE, ctx=ctx, pd=pd, timeout=18) for ctx, pd, g in zip(contexts, domains, gids))
+    for n in range(PAIRS):
+        # Some soon send again what is held, others wait for as long as it takes until everything is held.
+        timeout = (18, 20)[n % 2]
+        a, b = (Endpoint(None, g, size=SIZE, ctx=ctx, pd=pd, timeout=timeout)
+                for ctx, pd, g in zip(contexts, domains, gids))
         a.connect(b.info())
         b.connect(a.info())
-        ends += [(a, "write"), (b, "read")]
-    for end, op in ends:
-        for _ in range(4):
-            end.post(op, SIZE)
+        senders += [(a, "write"), (b, "read")]
+    senders = [Sender(*s) for s in senders]
     # From when on it is going on: each has come round once.
-    waiting = set(range(len(ends)))
-    alive = True
+    waiting = set(senders)
     while True:
         some = 0
-        for i, (end, op) in enumerate(ends):
-            count = read_or_write(end, op) if alive else 0
-            if count is None:
-                alive = False
-            elif count:
-                some += count
-                if i in waiting:
-                    waiting.remove(i)
-                    if not waiting:
-                        os.write(answers, b"going on\n")
+        for sender in senders:
+            count = sender.go_on()
+            some += count
+            if count and sender in waiting:
+                waiting.remove(sender)
+                if not waiting:
+                    os.write(answers, b"going on\n")
         if select.select([commands], [], [], 0 if some else 0.001)[0]:
             break
-    if not alive:
-        os.write(answers, b"an error\n")
     worst = 0
-    for end, _ in ends:
+    for sender in senders:
         start = time.monotonic_ns()
-        end.qp.close()
+        sender.end.qp.close()
         worst = max(worst, time.monotonic_ns() - start)
     os.write(answers, f"{worst / 1e9}\n".encode())
     os._exit(0)
@@ -142,15 +161,17 @@ def traffic(commands, answers):
 QDISCS = (("tc",), "va"), (("tc", "-n", "peer"), "vb")
 
 
-def hold():
-    """From now on packets are held in queue disciplines."""
-    for tc, interface in QDISCS:
-        run(*tc, "qdisc", "add", "dev", interface, "root", "netem", "delay", "60s", "limit", "100000")
+def queued():
+    """How many packets each queue discipline holds."""
+    return [json.loads(run(*tc, "-s", "-j", "qdisc", "show", "dev", interface))[0]["qlen"] for tc, interface in QDISCS]
 
-    def held():
-        return all(json.loads(run(*tc, "-s", "-j", "qdisc", "show", "dev", interface))[0]["qlen"] > 10
-                   for tc, interface in QDISCS)
-    wait_until(held, "packets in the queue disciplines")
+
+def hold():
+    """From now on packets are held in queue disciplines. Waits until there are some, and some were sent again."""
+    for tc, interface in QDISCS:
+        # Not "delay", with which netem tells the owner of a packet that it is gone.
+        run(*tc, "qdisc", "add", "dev", interface, "root", "netem", "slot", "600s", "limit", "100000")
+    wait_until(lambda: queued()[0] > 64 and queued()[1], "packets in the queue disciplines", instead=queued)
 
 
 def release():
@@ -177,6 +198,7 @@ class Traffic:
         os.close(answers)
         answer = self.answer(60 * SLOWER)
         if answer != "going on":
+            self.kill()
             raise SystemExit(f"no traffic: {answer}")
 
     def answer(self, seconds):
@@ -215,20 +237,22 @@ def one(case, number, held):
     """A round; how long what it is about took, and the end of the process afterwards."""
     rig()
     sender = Traffic()
-    if held:
-        hold()
     taken = None
-    if case == "destroy":
-        taken = sender.destroy()
-    elif case == "link":
-        prefix, device = ((), "rxe0") if number % 4 < 2 else (PEER, "rxe1")
-        taken = timed((*prefix, "rdma", "link", "delete", device), [device])
-    elif case == "interface":
-        prefix, name = (("ip",), "va") if number % 4 < 2 else (("ip", "-n", "peer"), "vb")
-        taken = timed((*prefix, "link", "delete", name), ["rxe0", "rxe1"])
-    elif case == "namespace":
-        taken = timed(("ip", "netns", "delete", "peer"), ["rxe0", "rxe1"])
-    end = sender.kill()
+    try:
+        if held:
+            hold()
+        if case == "destroy":
+            taken = sender.destroy()
+        elif case == "link":
+            prefix, device = ((), "rxe0") if number % 4 < 2 else (PEER, "rxe1")
+            taken = timed((*prefix, "rdma", "link", "delete", device), [device])
+        elif case == "interface":
+            prefix, name = (("ip",), "va") if number % 4 < 2 else (("ip", "-n", "peer"), "vb")
+            taken = timed((*prefix, "link", "delete", name), ["rxe0", "rxe1"])
+        elif case == "namespace":
+            taken = timed(("ip", "netns", "delete", "peer"), ["rxe0", "rxe1"])
+    finally:
+        end = sender.kill()
     if case in ("interface", "namespace"):
         wait_until(lambda: not os.path.exists("/sys/class/net/va"), "end of va")
     elif held:
@@ -254,4 +278,8 @@ def main():
           f"then the process {1000 * worst_end[0]:.1f} ms and {1000 * worst_end[1]:.1f} ms")
 
 
-main()
+try:
+    main()
+except BaseException:
+    remove()
+    raise

@@ -5,8 +5,8 @@
 # timeout: 4000
 # vm: --rxe=rust
 # programs: rxe_fuzz
-# Ten million packets of all opcodes with right checksums and random faults, from a raw socket, to RC, UC and
-# UD queue pairs, while another process uses the same device: no access outside of the regions, nobody
+# Ten million packets of all opcodes with right checksums and random faults, from a raw socket, to RC, UC,
+# UD and XRC queue pairs, while another process uses the same device: no access outside of the regions, nobody
 # else is disturbed. For the Rust driver only.
 # scripts/vm --rxe=rust -- tests/vm/rxe-fuzz.sh PACKETS [SEED]; scripts/run-tests compiles the sender.
 # shellcheck source=tests/vm/lib.sh

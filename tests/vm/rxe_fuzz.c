@@ -40,6 +40,7 @@ struct target {
 	uint32_t key;
 	uint32_t other_key;	/* of a region without rights for the peer */
 	uint32_t qkey;
+	uint32_t srq;		/* XRC: the queue that takes its messages */
 };
 
 /* A run of packets for one target. */
@@ -194,8 +195,15 @@ static uint32_t next_operation(uint32_t last)
 	}
 }
 
+static int is_response(uint32_t op)
+{
+	return op >= 0x0d && op <= 0x12;
+}
+
 static uint8_t *headers(uint8_t *p, const struct target *t, uint32_t op, uint32_t payload)
 {
+	if ((t->service == 0xa0 && !is_response(op)) || one_in(200))
+		p = put32(p, one_in(20) ? rnd() : t->srq);	/* XRCETH */
 	if (t->service == 0x60 || one_in(40)) {
 		p = put32(p, one_in(8) ? rnd() : t->qkey);	/* DETH */
 		p = put32(p, rnd() & 0xffffff);

@@ -20,6 +20,7 @@ import time
 
 gc.disable()    # pyverbs 56.1 under Python 3.13: a cyclic pass can crash
 import rings
+import rxe_xrc as xrc
 from endpoint import QKEY, RIGHTS, Endpoint, e, gid_index
 from pyverbs.device import Context
 from pyverbs.mr import MR
@@ -31,39 +32,60 @@ PAGE = 4096
 GUARD, REGION = 4 * PAGE, 8 * PAGE
 NOBODY = 0xFFFFF0       # no queue pair has this number
 PSN = 1000
-TARGET = "=IIIIQIIII"   # struct target of rxe_fuzz.c
-SERVICE = {"rc": 0x00, "uc": 0x20, "ud": 0x60}
+TARGET = "=IIIIQIIIII4x"    # struct target of rxe_fuzz.c
+SERVICE = {"rc": 0x00, "uc": 0x20, "ud": 0x60, "xrc": 0xa0}
 DEPTH = 64
 
 
-def pointer(area):
-    return ctypes.addressof(ctypes.c_char.from_buffer(area))
+class Memory:
+    """A region of a domain between guards, and one without rights for the peer."""
+
+    def __init__(self, pd):
+        self.area = mmap.mmap(-1, GUARD + REGION + GUARD)
+        self.area[:] = b"\xa5" * len(self.area)
+        self.mr = MR(pd, REGION, RIGHTS, address=ctypes.addressof(ctypes.c_char.from_buffer(self.area)) + GUARD)
+        self.deaf = MR(pd, REGION, e.IBV_ACCESS_LOCAL_WRITE)
+        self.deaf.write(b"\xa5" * REGION, REGION)
+
+    def check(self, what):
+        if self.area[:GUARD] != b"\xa5" * GUARD or self.area[GUARD + REGION:] != b"\xa5" * GUARD:
+            raise SystemExit(f"{what}: memory beside the region was written to")
+        if self.deaf.read(REGION, 0) != b"\xa5" * REGION:
+            raise SystemExit(f"{what}: a region without remote rights was written to")
+
+
+def entry(memory, kind, qpn, psn, spread, srq=0):
+    """What the sender is to know of a target."""
+    mr = memory.mr
+    return struct.pack(TARGET, qpn, psn, spread, SERVICE[kind], mr.buf, REGION, mr.rkey, memory.deaf.rkey, QKEY, srq)
+
+
+def started(kind, start):
+    """Calls `start` until no packet has ended the queue pair between two states."""
+    for _ in range(100):
+        try:
+            return start()
+        except (PyverbsRDMAError, OSError):
+            pass
+    raise SystemExit(f"{kind}: cannot be started anew")
 
 
 class Target:
-    """A queue pair whose peer is the sender, with a region between guards."""
+    """A queue pair whose peer is the sender."""
 
     def __init__(self, ctx, pd, index, kind, asks=False):
         self.asks = asks
         self.starts = 0
         self.ep = Endpoint(DEV, index, kind, ctx=ctx, pd=pd, timeout=0, rq_psn=PSN, sq_psn=PSN, depth=DEPTH)
+        self.kind = kind
+        self.memory = Memory(pd)
         self.ep.mr.close()
-        self.area = mmap.mmap(-1, GUARD + REGION + GUARD)
-        self.area[:] = b"\xa5" * len(self.area)
-        self.ep.mr = MR(pd, REGION, RIGHTS, address=pointer(self.area) + GUARD)
-        self.deaf = MR(pd, REGION, e.IBV_ACCESS_LOCAL_WRITE)
-        self.deaf.write(b"\xa5" * REGION, REGION)
+        self.ep.mr = self.memory.mr
 
     def start(self):
         ep = self.ep
-        for _ in range(100):
-            try:
-                ep.connect({"qpn": NOBODY, "gid": str(ep.gid), "addr": ep.mr.buf, "key": ep.mr.rkey})
-                break
-            except PyverbsRDMAError:    # a packet has ended it between two states
-                pass
-        else:
-            raise SystemExit(f"{ep.kind}: cannot be started anew")
+        peer = {"qpn": NOBODY, "gid": str(ep.gid), "addr": ep.mr.buf, "key": ep.mr.rkey}
+        started(self.kind, lambda: ep.connect(peer))
         while ep.cq.poll(64)[0]:
             pass
         for n in range(DEPTH - 1):
@@ -90,18 +112,41 @@ class Target:
             self.start()
 
     def entry(self):
-        """What the sender is to know."""
-        ep = self.ep
-        waits_for = ep.qp.query(e.IBV_QP_RQ_PSN)[0].rq_psn
+        waits_for = self.ep.qp.query(e.IBV_QP_RQ_PSN)[0].rq_psn
         psn, spread = (PSN, 80) if self.asks else (waits_for, 2)
-        return struct.pack(TARGET, ep.qp.qp_num, psn, spread, SERVICE[ep.kind], ep.mr.buf, REGION, ep.mr.rkey,
-                           self.deaf.rkey, QKEY)
+        return entry(self.memory, self.kind, self.ep.qp.qp_num, psn, spread)
 
-    def check(self):
-        if self.area[:GUARD] != b"\xa5" * GUARD or self.area[GUARD + REGION:] != b"\xa5" * GUARD:
-            raise SystemExit(f"{self.ep.kind}: memory beside the region was written to")
-        if self.deaf.read(REGION, 0) != b"\xa5" * REGION:
-            raise SystemExit(f"{self.ep.kind}: a region without remote rights was written to")
+
+class XrcTarget:
+    """As Target, of an extended connection, with a queue that takes what is sent to it."""
+    kind = "xrc"
+
+    def __init__(self):
+        self.starts = 0
+        self.verbs = xrc.Verbs(DEV, "ffff:0a09")
+        domain = self.verbs.domain()
+        self.queue = xrc.Queue(self.verbs, domain)
+        self.memory = Memory(self.queue.pd)
+        self.queue.mr = self.memory.mr
+        self.qp = xrc.Qp(self.verbs, xrc.XRC_TGT, domain)
+
+    def start(self):
+        def start():
+            self.qp.modify(xrc.RESET, 0)
+            xrc.connect_target(self.qp, self.verbs.gid, NOBODY)
+        started(self.kind, start)
+        self.starts += 1
+
+    def look(self):
+        while self.queue.cq.ring.pop():
+            pass
+        for _ in range(xrc.RECEIVES - self.queue.ring.waiting()):
+            self.queue.receive(0, length=2048)
+        if self.qp.query()[0] != xrc.RTS:
+            self.start()
+
+    def entry(self):
+        return entry(self.memory, self.kind, self.qp.number, self.qp.query()[1], 2, self.queue.number)
 
 
 def arrived():
@@ -119,6 +164,7 @@ def attack(sender, count, seed):
     index = gid_index(DEV, "ffff:0a09")
     targets = [Target(ctx, pd, index, kind, asks) for kind, asks in
                (("rc", False), ("rc", False), ("uc", False), ("ud", False), ("rc", True), ("rc", True))]
+    targets.append(XrcTarget())
     before, began = arrived(), time.monotonic()
     with tempfile.NamedTemporaryFile() as f:
         f.write(bytes(struct.calcsize(TARGET) * len(targets)))
@@ -131,6 +177,7 @@ def attack(sender, count, seed):
 
         for n, target in enumerate(targets):
             target.start()
+            target.look()
             publish(n)
         child = subprocess.Popen([sender, "p0", f.name, str(count), str(seed)])
         try:
@@ -143,14 +190,14 @@ def attack(sender, count, seed):
     if child.returncode:
         raise SystemExit(f"the sender ended with {child.returncode}")
     for target in targets:
-        target.check()
+        target.memory.check(target.kind)
     seconds = time.monotonic() - began
     got, taken = (new - old for new, old in zip(arrived(), before))
     starts = [target.starts for target in targets]
     print(f"{count} packets sent in {seconds:.0f} s, {got} arrived, {taken} taken with the other process's; "
           f"the queue pairs were started {starts} times")
     # Of the connected ones every one has to refuse something now and then.
-    if got < count or min(n for n, target in zip(starts, targets) if target.ep.kind == "rc") < 3:
+    if got < count or min(n for n, target in zip(starts, targets) if target.kind in ("rc", "xrc")) < 3:
         raise SystemExit("the packets did not get to where they should")
 
 

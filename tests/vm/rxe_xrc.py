@@ -24,7 +24,7 @@ from pyverbs.pd import PD
 
 from endpoint import RIGHTS, STATUS, check, gid_index, refused
 
-CREATE_CQ, CREATE_QP, MODIFY_QP, DESTROY_QP, POST_SEND = 18, 24, 26, 27, 28
+CREATE_CQ, CREATE_QP, QUERY_QP, MODIFY_QP, DESTROY_QP, POST_SEND = 18, 24, 25, 26, 27, 28
 DESTROY_SRQ, OPEN_XRCD, CLOSE_XRCD, CREATE_XSRQ, OPEN_QP = 35, 37, 38, 39, 40
 XRC_INI, XRC_TGT, SRQ_BASIC, SRQ_XRC = 9, 10, 0, 1
 SEND, SEND_IMM, WRITE, WRITE_IMM, READ, CAS, FAA = 2, 3, 0, 1, 4, 5, 6
@@ -32,8 +32,9 @@ SIGNALED, WITH_IMM = 2, 2
 STATE, ACCESS, PKEY, PORT, AV, MTU, TIMEOUT, RETRY, RNR, RQ_PSN = (
     1, 8, 0x10, 0x20, 0x80, 0x100, 0x200, 0x400, 0x800, 0x1000)
 OUR_DEPTH, MIN_RNR, SQ_PSN, ITS_DEPTH, DEST = 0x2000, 0x8000, 0x10000, 0x20000, 0x100000
-INIT, RTR, RTS = 1, 2, 3
+RESET, INIT, RTR, RTS = 0, 1, 2, 3
 HEAD, PRODUCER, CONSUMER = 384, 128, 256
+RECEIVES = 16   # of a shared receive queue
 
 
 class Ring:
@@ -53,6 +54,10 @@ class Ring:
         start = HEAD + at * self.size
         self.map[start:start + len(record)] = record
         struct.pack_into("=I", self.map, PRODUCER, at + 1 & self.mask)
+
+    def waiting(self):
+        """How many records the other side has not taken yet."""
+        return self.word(PRODUCER) - self.word(CONSUMER) & self.mask
 
     def pop(self):
         at = self.word(CONSUMER)
@@ -121,7 +126,7 @@ class Queue:
     def __init__(self, verbs, xrcd, kind=SRQ_XRC):
         self.verbs, self.cq, self.pd = verbs, Completions(verbs), PD(verbs.ctx)
         self.mr = MR(self.pd, 1 << 17, RIGHTS)
-        body = struct.pack("=QIIIIIIII", 0, kind, self.pd.handle, 16, 1, 0, 0, xrcd, self.cq.handle)
+        body = struct.pack("=QIIIIIIII", 0, kind, self.pd.handle, RECEIVES, 1, 0, 0, xrcd, self.cq.handle)
         answer = verbs.command(CREATE_XSRQ, body, 16 + 24)
         self.handle, _, _, number = struct.unpack_from("=IIII", answer)
         self.ring = Ring(verbs.fd, answer[16:32])
@@ -155,6 +160,11 @@ class Qp:
             0, 4, 4, 1, 1, 14, 7, 7, 0, 0, 0, 0)
         (verbs or self.verbs).command(MODIFY_QP, body, 0)
 
+    def query(self):
+        """(state, next number of the peer)."""
+        answer = self.verbs.command(QUERY_QP, struct.pack("=II", self.handle, STATE | RQ_PSN), 128)
+        return answer[108], struct.unpack_from("=I", answer, 88)[0]
+
     def destroy(self):
         self.verbs.command(DESTROY_QP, struct.pack("=II", self.handle, 0), 4)
 
@@ -171,14 +181,21 @@ class Qp:
         self.verbs.command(POST_SEND, struct.pack("=IIII", self.handle, 0, 0, 256), 4)
 
 
-def connect(ini, tgt):
-    ini.modify(INIT, PKEY | PORT | ACCESS)
+WAY = AV | MTU | DEST | RQ_PSN
+
+
+def connect_target(tgt, gid, number):
+    """A target, to RTS with the initiator of that number."""
     tgt.modify(INIT, PKEY | PORT | ACCESS)
-    a, b = ini.verbs, tgt.verbs
-    way = AV | MTU | DEST | RQ_PSN
-    tgt.modify(RTR, way | ITS_DEPTH | MIN_RNR, gid=a.gid, index=b.index, dest=ini.number)
+    tgt.modify(RTR, WAY | ITS_DEPTH | MIN_RNR, gid=gid, index=tgt.verbs.index, dest=number)
     tgt.modify(RTS, TIMEOUT | SQ_PSN)
-    ini.modify(RTR, way, gid=b.gid, index=a.index, dest=tgt.number)
+
+
+def connect(ini, tgt):
+    a, b = ini.verbs, tgt.verbs
+    ini.modify(INIT, PKEY | PORT | ACCESS)
+    connect_target(tgt, a.gid, ini.number)
+    ini.modify(RTR, WAY, gid=b.gid, index=a.index, dest=tgt.number)
     ini.modify(RTS, TIMEOUT | RETRY | RNR | SQ_PSN | OUR_DEPTH)
 
 
@@ -358,6 +375,7 @@ def refused_calls():
 
 CASES = {f.__name__: f for f in (traffic, own_device, one_connection_many_queues, domains, rights, no_receives, shared)}
 CASES["refused"] = refused_calls
-for name in sys.argv[1:]:
-    CASES[name]()
-    print(f"{name}: ok")
+if __name__ == "__main__":
+    for name in sys.argv[1:]:
+        CASES[name]()
+        print(f"{name}: ok")

@@ -128,8 +128,9 @@ def traffic(commands, answers):
     domains = [PD(ctx) for ctx in contexts]
     gids = [gid("rxe0", "ffff:0a09:0001"), gid("rxe1", "ffff:0a09:0002")]
     for n in range(PAIRS):
-        # Some soon send again what is held, others wait for as long as it takes until everything is held.
-        timeout = (18, 20)[n % 2]
+        # A second, so that some of what is held is sent again soon; hours, so that a timer that is left would keep
+        # the module, and the others need not hurry.
+        timeout = (18, 31)[n % 2]
         a, b = (Endpoint(None, g, size=SIZE, ctx=ctx, pd=pd, timeout=timeout)
                 for ctx, pd, g in zip(contexts, domains, gids))
         a.connect(b.info())

@@ -240,6 +240,9 @@ impl QpCore {
         cancel_delayed_sync::<_, { tasks::TIMER }>(self);
         cancel_sync::<_, { tasks::SEND }>(self);
         cancel_sync::<_, { tasks::RECV }>(self);
+        // Tasks that had begun before may have set the timer, which would keep the queue pair for as
+        // long as its peer may take.
+        cancel_delayed_sync::<_, { tasks::TIMER }>(self);
         let mut attrs = self.attrs.lock();
         self.forget(&mut attrs);
     }

@@ -22,7 +22,7 @@ t exit-100 -T 300 "rdma -d res > /tmp/b; python3 $H/leaks.py save /tmp/l2; pytho
 rdma link del rxe0
 
 t module-warm-up "for i in 1 2 3; do modprobe -r rdma_rxe ib_uverbs; modprobe -r ib_core; modprobe rdma_rxe && modprobe ib_uverbs || exit 1; done"
-t module-50 -T 300 "python3 $H/leaks.py save /tmp/l3; for i in \$(seq 50); do modprobe -r rdma_rxe && modprobe -r ib_uverbs; ! [ -d /sys/module/ib_core ] || modprobe -r ib_core || exit 1; modprobe rdma_rxe && modprobe ib_uverbs && rdma link add rxe0 type rxe netdev d0 && rdma link del rxe0 || exit 1; done; python3 $H/leaks.py compare /tmp/l3 50"
+t module-50 -T 400 "python3 $H/leaks.py save /tmp/l3; for i in \$(seq 50); do modprobe -r rdma_rxe && modprobe -r ib_uverbs; ! [ -d /sys/module/ib_core ] || modprobe -r ib_core || exit 1; modprobe rdma_rxe && modprobe ib_uverbs && rdma link add rxe0 type rxe netdev d0 && rdma link del rxe0 || exit 1; done; python3 $H/leaks.py compare /tmp/l3 50"
 
 # Rename while everything that prints the name runs.
 rdma link add rxe0 type rxe netdev d0

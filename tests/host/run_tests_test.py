@@ -70,8 +70,10 @@ class Wanted(unittest.TestCase):
         self.assertNotIn("faults", everything)
 
     def test_suites_for_the_debug_kernel(self):
-        chosen = rt.debug_wanted(["build", "host", "smoke", "install", "kunit"])
-        self.assertEqual(chosen, ["smoke"])
+        wanted = ["build", "host", "smoke", "install", "kunit"]
+        self.assertEqual(rt.debug_wanted(wanted), [("smoke", "rust")])
+        self.assertEqual(rt.debug_wanted(wanted, "both"), [("smoke", "rust")])
+        self.assertEqual(rt.debug_wanted(wanted, "c"), [("smoke", "c")])
 
 
 class Rows(unittest.TestCase):

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0
 # timeout: 900
-# debug: yes
+# debug: rust
 # Load, link add and delete, devinfo, the four pingpongs over IPv4 and IPv6, in
 # one namespace and between two, unload.
 . "$(dirname "$0")/lib.sh"

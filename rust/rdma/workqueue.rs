@@ -215,7 +215,7 @@ mod tests {
     /// Sets itself anew in an hour, each time that it runs.
     #[pin_data]
     struct Item {
-        queue: Arc<WorkQueue>,
+        queue: WorkQueue,
         #[pin]
         runs: Completion,
         #[pin]
@@ -250,20 +250,17 @@ mod tests {
         }
     }
 
-    fn item() -> Result<(Arc<WorkQueue>, Arc<Item>)> {
-        let queue = Arc::new(WorkQueue::new(c"test", UNBOUND, 0)?, GFP_KERNEL)?;
-        let of_item = queue.clone();
-        let item = Arc::pin_init(
+    fn item() -> Result<Arc<Item>> {
+        Arc::pin_init(
             try_pin_init!(Item {
-                queue: of_item,
+                queue: WorkQueue::new(c"test", UNBOUND, 0)?,
                 runs <- Completion::new(),
                 may_end <- Completion::new(),
                 timer <- new_delayed_work!("test::timer"),
                 end <- new_delayed_work!("test::end"),
             }? Error),
             GFP_KERNEL,
-        )?;
-        Ok((queue, item))
+        )
     }
 
     /// No queue has a reference any more.
@@ -273,12 +270,13 @@ mod tests {
 
     #[test]
     fn the_last_time_counts() -> Result {
-        let (queue, item) = item()?;
-        queue.reschedule::<_, 0>(item.clone(), msecs_to_jiffies(HOUR));
-        queue.reschedule::<_, 0>(item.clone(), 0);
+        let item = item()?;
+        item.queue
+            .reschedule::<_, 0>(item.clone(), msecs_to_jiffies(HOUR));
+        item.queue.reschedule::<_, 0>(item.clone(), 0);
         item.runs.wait();
         item.may_end.complete();
-        queue.flush();
+        item.queue.flush();
         assert!(cancel_delayed::<_, 0>(&item));
         assert!(!cancel_delayed::<_, 0>(&item));
         assert!(is_alone(item));
@@ -287,13 +285,14 @@ mod tests {
 
     #[test]
     fn cancelled_while_it_runs() -> Result {
-        let (queue, item) = item()?;
-        queue.reschedule::<_, 0>(item.clone(), 0);
+        let item = item()?;
+        item.queue.reschedule::<_, 0>(item.clone(), 0);
         item.runs.wait();
         // It goes on, and sets itself anew, when somebody is waiting for its end.
-        queue.reschedule::<_, 1>(item.clone(), msecs_to_jiffies(50));
+        item.queue
+            .reschedule::<_, 1>(item.clone(), msecs_to_jiffies(50));
         cancel_delayed_sync::<_, 0>(&item);
-        queue.flush();
+        item.queue.flush();
         assert!(is_alone(item));
         Ok(())
     }

@@ -60,9 +60,9 @@ class Ring:
         return self.word(PRODUCER) - self.word(CONSUMER) & self.mask
 
     def pop(self):
-        at = self.word(CONSUMER)
-        if at == self.word(PRODUCER):
+        if not self.waiting():
             return None
+        at = self.word(CONSUMER)
         start = HEAD + at * self.size
         record = self.map[start:start + self.size]
         struct.pack_into("=I", self.map, CONSUMER, at + 1 & self.mask)
@@ -113,7 +113,7 @@ class Completions:
             time.sleep(0.001)
 
     def is_empty(self):
-        return self.ring.word(CONSUMER) == self.ring.word(PRODUCER)
+        return not self.ring.waiting()
 
 
 def socket_order(value):

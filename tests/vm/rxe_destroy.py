@@ -76,12 +76,6 @@ addr add 10.9.0.2/24 dev vb
             run(*prefix, "rdma", "link", "add", device, "type", "rxe", "netdev", interface)
 
 
-def remove():
-    """What `rig` made, for the next case to begin anew."""
-    for command in (("ip", "link", "delete", "va"), ("ip", "netns", "delete", "peer")):
-        subprocess.run(command, stderr=subprocess.DEVNULL, timeout=LINK_LIMIT + 40)
-
-
 def gid(device, address):
     """Index of its GID, which a worker enters some time after the link was made."""
     found = []
@@ -123,7 +117,7 @@ class Sender:
 
 def traffic(commands, answers):
     """Sends until it is killed or told to destroy the queue pairs."""
-    senders = []
+    ends = []
     contexts = [Context(name="rxe0"), Context(name="rxe1")]
     domains = [PD(ctx) for ctx in contexts]
     gids = [gid("rxe0", "ffff:0a09:0001"), gid("rxe1", "ffff:0a09:0002")]
@@ -135,8 +129,8 @@ def traffic(commands, answers):
                 for ctx, pd, g in zip(contexts, domains, gids))
         a.connect(b.info())
         b.connect(a.info())
-        senders += [(a, "write"), (b, "read")]
-    senders = [Sender(*s) for s in senders]
+        ends += [(a, "write"), (b, "read")]
+    senders = [Sender(end, op) for end, op in ends]
     # From when on it is going on: each has come round once.
     waiting = set(senders)
     while True:
@@ -279,8 +273,4 @@ def main():
           f"then the process {1000 * worst_end[0]:.1f} ms and {1000 * worst_end[1]:.1f} ms")
 
 
-try:
-    main()
-except BaseException:
-    remove()
-    raise
+main()

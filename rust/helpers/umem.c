@@ -75,3 +75,8 @@ __rust_helper int rust_helper_rdma_check_mr_access(struct ib_device *dev, unsign
 {
 	return ib_check_mr_access(dev, flags);
 }
+
+__rust_helper unsigned long rust_helper_rdma_page_number(const struct page *page)
+{
+	return page_to_pfn(page);
+}

@@ -11,6 +11,7 @@ use crate::{
 };
 use core::{
     mem::ManuallyDrop,
+    ops::Range,
     ptr::NonNull, //
 };
 use kernel::{
@@ -174,11 +175,11 @@ impl Drop for PinCharge {
 ///
 /// # Invariants
 ///
-/// The first `pinned` slots point at pages that carry a pin which the batch owns.
+/// The slots in `pinned` point at pages that carry a pin which the batch owns.
 pub struct PageBatch {
     small: [*mut bindings::page; Self::SMALL],
     large: KVec<*mut bindings::page>,
-    pinned: usize,
+    pinned: Range<usize>,
 }
 
 impl PageBatch {
@@ -197,7 +198,7 @@ impl PageBatch {
         Ok(Self {
             small: [core::ptr::null_mut(); Self::SMALL],
             large,
-            pinned: 0,
+            pinned: 0..0,
         })
     }
 
@@ -214,7 +215,7 @@ impl PageBatch {
     ///
     /// May sleep and fault memory in. The batch must be empty.
     pub fn pin(&mut self, start: u64, wanted: u64, write: bool) -> Result<usize> {
-        if self.pinned != 0 {
+        if !self.pinned.is_empty() {
             return Err(EBUSY);
         }
         let mut flags = bindings::FOLL_LONGTERM;
@@ -234,19 +235,20 @@ impl PageBatch {
             return Err(EFAULT);
         }
         // INVARIANT: The call has filled and pinned that many slots.
-        self.pinned = ret as usize;
-        Ok(self.pinned)
+        self.pinned = 0..ret as usize;
+        Ok(ret as usize)
     }
 
     /// The pinned pages.
     pub(crate) fn pages(&mut self) -> &mut [*mut bindings::page] {
-        let n = self.pinned;
-        self.slots().get_mut(..n).unwrap_or(&mut [])
+        let pinned = self.pinned.clone();
+        self.slots().get_mut(pinned).unwrap_or(&mut [])
     }
 
-    /// Leaves the pins of the batch to whoever has recorded the pages.
-    pub(crate) fn disown(&mut self) {
-        self.pinned = 0;
+    /// Leaves the pins of the first `count` pages to whoever has recorded them.
+    pub(crate) fn disown(&mut self, count: usize) {
+        // INVARIANT: A part of what it was.
+        self.pinned.start = self.pinned.end.min(self.pinned.start.saturating_add(count));
     }
 }
 

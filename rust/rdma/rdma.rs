@@ -52,6 +52,7 @@ pub mod network_header;
 pub mod nldev;
 pub mod object;
 pub mod pack;
+pub mod page_run;
 pub mod pd;
 pub mod perf_mad;
 pub mod phys;

@@ -18,6 +18,10 @@ use crate::{
         PageBatch,
         PinCharge, //
     },
+    page_run::{
+        self,
+        Stretch, //
+    },
     region::Region, //
 };
 use core::{
@@ -241,11 +245,33 @@ impl<'a> UmemBuilder<'a> {
 
     /// Records the pages of `batch`, of which `more` are still to come, and takes over their pins.
     pub fn append(&mut self, batch: &mut PageBatch, more: u64) -> Result {
+        let most = self.device.max_segment() as usize / PAGE_SIZE;
+        let number = |page: *mut bindings::page| {
+            // SAFETY: Asks for the number of a page that the batch has pinned.
+            unsafe { bindings::rdma_page_number(page) as usize }
+        };
+        if most < page_run::WORTH {
+            let count = batch.pages().len();
+            return self.append_pages(batch, count, more);
+        }
+        while let Some(stretch) = page_run::first(batch.pages(), most, number) {
+            match stretch {
+                Stretch::Run(pages) => self.append_run(batch, pages, most, more)?,
+                Stretch::Mixed(pages) => {
+                    let left = more.saturating_add((batch.pages().len() - pages) as u64);
+                    self.append_pages(batch, pages, left)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Records the first `count` pages of `batch` as they are; at most `left` entries follow.
+    fn append_pages(&mut self, batch: &mut PageBatch, count: usize, left: u64) -> Result {
         let raw = self.umem.as_raw();
-        let pages = batch.pages();
-        let count = pages.len();
-        // SAFETY: The table is this object's own; the pages are valid. On failure the table keeps
-        // what it had.
+        let pages = batch.pages().get_mut(..count).ok_or(EINVAL)?;
+        // SAFETY: The table is this object's own, without an end yet; the pages are valid. On
+        // failure the table keeps what it had.
         to_result(unsafe {
             bindings::sg_alloc_append_table_from_pages(
                 &mut (*raw).sgt_append,
@@ -254,20 +280,55 @@ impl<'a> UmemBuilder<'a> {
                 0,
                 count * PAGE_SIZE,
                 self.device.max_segment(),
-                more as c_uint,
+                left.min(u64::from(u32::MAX)) as c_uint,
                 bindings::GFP_KERNEL,
             )
         })?;
         // INVARIANT: The pins have moved from the batch to the table.
-        batch.disown();
+        batch.disown(count);
+        Ok(())
+    }
+
+    /// Records the first `count` pages of `batch`, which lie one after another: the first one as
+    /// any, the others as the growth of its entry, as far as an entry may grow: to `limit` pages.
+    fn append_run(
+        &mut self,
+        batch: &mut PageBatch,
+        count: usize,
+        limit: usize,
+        more: u64,
+    ) -> Result {
+        let raw = self.umem.as_raw();
+        let behind = more.saturating_add((batch.pages().len() - count) as u64);
+        // SAFETY: This object's own field.
+        let empty = unsafe { (*raw).sgt_append.prv.is_null() };
+        // In a table with entries the first page may fill up the last one.
+        let own = if empty && count <= limit {
+            0
+        } else {
+            count - 1
+        };
+        self.append_pages(batch, 1, behind.saturating_add(own as u64))?;
+        // SAFETY: The call above has left the entry of the first page there, of whole pages and
+        // not above the limit.
+        let entry = unsafe { &mut *(*raw).sgt_append.prv };
+        let room = limit.saturating_sub(entry.length as usize / PAGE_SIZE);
+        let grown = room.min(count - 1);
+        // Does not overflow, as the limit is in bytes of the same type.
+        entry.length = entry.length.wrapping_add((grown * PAGE_SIZE) as c_uint);
+        // INVARIANT: The entry covers these pages now, and they count as the table's.
+        batch.disown(grown);
         Ok(())
     }
 
     /// Maps the pages for the device. The region keeps `charge` until it is released.
     pub fn map(self, charge: PinCharge) -> Result<PinnedUmem> {
         let raw = self.umem.as_raw();
-        // SAFETY: The table is complete and this object's own.
+        // SAFETY: This object's own field.
+        let last = NonNull::new(unsafe { (*raw).sgt_append.prv }).ok_or(EINVAL)?;
+        // SAFETY: The table is complete and this object's own, and this its last entry.
         unsafe {
+            bindings::sg_mark_end(last.as_ptr());
             map_table(self.device, &mut (*raw).sgt_append.sgt, (*raw).dma_attrs)?;
         }
         let mut this = ManuallyDrop::new(self);

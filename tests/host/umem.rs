@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Page sizes, blocks and ranges of memory regions against a plain 128-bit model, with random
-//! scatter lists. Build and run: `rustc -O --edition 2021 tests/host/umem.rs && ./umem`
+//! scatter lists (`rust_test.py`; by hand `rustc -O --edition 2021 tests/host/umem.rs && ./umem 100000`).
 
 #![allow(dead_code)]
 
 #[path = "../../drivers/infiniband/core/iter/blocks.rs"]
 mod blocks;
+#[path = "../../rust/rdma/page_run.rs"]
+mod page_run;
 #[path = "../../drivers/infiniband/core/umem/page_size.rs"]
 mod page_size;
 #[path = "../../rust/rdma/region.rs"]
@@ -279,9 +281,88 @@ fn random_cases(count: u32) {
     println!("page sizes found: {found:?}");
 }
 
+/// Descriptors as the kernel lays them out, with page numbers that end a subsection earlier.
+struct Map {
+    first: usize,
+}
+
+type Descriptor = [u64; 8];
+
+impl Map {
+    fn descriptor(&self, number: usize) -> *mut Descriptor {
+        std::ptr::without_provenance_mut((number - self.first + 1) * size_of::<Descriptor>())
+    }
+
+    fn number(&self, page: *mut Descriptor) -> usize {
+        page.addr() / size_of::<Descriptor>() - 1 + self.first
+    }
+}
+
+/// A list of pages is taken to pieces that are runs, or have none that would be worth it.
+fn page_runs(count: u32) {
+    use page_run::{first, Stretch, LONG, SUBSECTION};
+    let mut r = Random(0x2545_f491_4f6c_dd1d);
+    let map = Map { first: 1 << 20 };
+    let (mut longest, mut runs, mut mixed) = (0, 0, 0);
+    for _ in 0..count {
+        let mut numbers: Vec<usize> = Vec::new();
+        while numbers.len() < 1024 && r.below(12) != 0 {
+            let start = map.first + r.below(1 << 16) as usize;
+            let length = 1 + r.magnitude(10) as usize;
+            match r.below(4) {
+                0 => numbers.extend((start..start + length).rev()),
+                1 => numbers.extend((start..start + length).map(|n| n & !1)),
+                _ => numbers.extend(start..start + length),
+            }
+        }
+        let pages: Vec<_> = numbers.iter().map(|n| map.descriptor(*n)).collect();
+        let most = [SUBSECTION * 2, LONG, 64, 100][r.below(4) as usize];
+        let follows = |at: usize| numbers[at] == numbers[at - 1] + 1;
+        let mut at = 0;
+        while let Some(stretch) = first(&pages[at..], most, |page| map.number(page)) {
+            match stretch {
+                Stretch::Run(n) => {
+                    assert!(n >= LONG && n <= most);
+                    assert!((at + 1..at + n).all(follows));
+                    let (start, end) = (numbers[at], numbers[at + n - 1]);
+                    assert_eq!(start / SUBSECTION, end / SUBSECTION);
+                    // It ends where it has to.
+                    let next = at + n;
+                    assert!(
+                        n == most
+                            || next == pages.len()
+                            || !follows(next)
+                            || numbers[next] % SUBSECTION == 0
+                    );
+                    longest = longest.max(n);
+                    runs += 1;
+                    at += n;
+                }
+                Stretch::Mixed(n) => {
+                    assert_ne!(n, 0);
+                    // No LONG pages of one subsection follow one another, apart from the start of
+                    // a run that a border has cut.
+                    let mut length = 1;
+                    for i in at + 1..at + n {
+                        let same = numbers[i] % SUBSECTION != 0;
+                        length = if follows(i) && same { length + 1 } else { 1 };
+                        assert!(length < LONG, "{length} at {i}");
+                    }
+                    mixed += 1;
+                    at += n;
+                }
+            }
+        }
+        assert_eq!(at, pages.len());
+    }
+    assert_eq!(longest, SUBSECTION);
+    assert!(runs > count && mixed > count);
+}
+
 fn main() {
     fixed_cases();
     let count = std::env::args().nth(1).and_then(|n| n.parse().ok());
-    random_cases(count.unwrap_or(100_000));
+    random_cases(count.unwrap_or(5_000));
+    page_runs(10_000);
     println!("ok");
 }

@@ -3,6 +3,7 @@
 #include <linux/cred.h>
 #include <linux/mm.h>
 #include <linux/mman.h>
+#include <linux/scatterlist.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
@@ -230,6 +231,55 @@ static void rights_that_change(struct kunit *test)
 	ib_umem_release(umem);
 }
 
+/*
+ * Longer than a batch, in huge pages but for the rest, from a page inside: the
+ * list has the pages of the process in their order, and an end.
+ */
+static void many_pages_in_order(struct kunit *test)
+{
+	enum { MANY = 3000, HUGE = 2 << 20 };
+	struct page **want = kunit_kcalloc(test, MANY, sizeof(*want), GFP_KERNEL);
+	struct pin *pin = test->priv;
+	unsigned long map, addr;
+	unsigned int first;
+
+	KUNIT_ASSERT_NOT_NULL(test, want);
+	map = kunit_vm_mmap(test, NULL, 0, MANY * PAGE_SIZE + HUGE, PROT_READ | PROT_WRITE,
+			    MAP_ANONYMOUS | MAP_PRIVATE, 0);
+	KUNIT_ASSERT_FALSE(test, !map || IS_ERR_VALUE(map));
+	addr = ALIGN(map, HUGE);
+	mmap_write_lock(current->mm);
+	vm_flags_set(find_vma(current->mm, map), VM_HUGEPAGE);
+	mmap_write_unlock(current->mm);
+	for (first = 0; first < 1200; first += 397) {
+		const unsigned int count = MANY - first;
+		struct sg_page_iter iter;
+		struct ib_umem *umem;
+		unsigned int i = 0;
+		long got;
+
+		umem = ib_umem_get_va(pin->dev, addr + first * PAGE_SIZE, count * PAGE_SIZE,
+				      IB_ACCESS_LOCAL_WRITE);
+		KUNIT_ASSERT_NOT_ERR_OR_NULL(test, umem);
+		got = pin_user_pages_fast(addr + first * PAGE_SIZE, count, FOLL_WRITE, want);
+		KUNIT_EXPECT_EQ(test, got, (long)count);
+		for_each_sgtable_page(&umem->sgt_append.sgt, &iter, 0) {
+			if (i < got && sg_page_iter_page(&iter) != want[i])
+				break;
+			i++;
+		}
+		KUNIT_EXPECT_EQ(test, i, count);
+		KUNIT_EXPECT_TRUE(test, sg_is_last(umem->sgt_append.prv));
+		KUNIT_EXPECT_EQ(test, sg_nents(umem->sgt_append.sgt.sgl),
+				(int)umem->sgt_append.sgt.orig_nents);
+		kunit_info(test, "%u pages in %u entries", count, umem->sgt_append.sgt.orig_nents);
+		if (got > 0)
+			unpin_user_pages(want, got);
+		ib_umem_release(umem);
+	}
+	KUNIT_EXPECT_EQ(test, pinned(), pin->before);
+}
+
 static struct kunit_case umem_pin_cases[] = {
 	KUNIT_CASE(pages_are_counted),
 	KUNIT_CASE(a_region_of_a_region),
@@ -237,6 +287,7 @@ static struct kunit_case umem_pin_cases[] = {
 	KUNIT_CASE(the_limit_of_the_process),
 	KUNIT_CASE(bytes_are_copied),
 	KUNIT_CASE(rights_that_change),
+	KUNIT_CASE(many_pages_in_order),
 	{}
 };
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Soft-RoCE's wire format and state machines, compiled for the host with the compiler of the
-kernel build and all checks of a debug build: see rxe.rs."""
+"""Logic without the kernel, compiled for the host with the compiler of the kernel build and all
+checks of a debug build: Soft-RoCE's wire format and state machines (rxe.rs), user memory (umem.rs)."""
 import os
 import subprocess
 import tempfile
@@ -9,13 +9,19 @@ import unittest
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
 
-class Rxe(unittest.TestCase):
-    def test_host_tests(self):
+class Rust(unittest.TestCase):
+    def test_rxe(self):
+        self.build_and_run("rxe", ["--test"])
+
+    def test_umem(self):
+        self.build_and_run("umem", [])
+
+    def build_and_run(self, name, options):
         os.makedirs(f"{TOP}/build", exist_ok=True)
         with tempfile.TemporaryDirectory(dir=f"{TOP}/build") as tmp:
-            exe = f"{os.path.relpath(tmp, TOP)}/rxe"
-            build = ["rustc", "--test", "-O", "-C", "debug-assertions", "-C", "overflow-checks",
-                     "--edition", "2021", "-D", "warnings", "tests/host/rxe.rs", "-o", exe]
+            exe = f"{os.path.relpath(tmp, TOP)}/{name}"
+            build = ["rustc", *options, "-O", "-C", "debug-assertions", "-C", "overflow-checks",
+                     "--edition", "2021", "-D", "warnings", f"tests/host/{name}.rs", "-o", exe]
             self.run_in_rootfs(build)
             self.run_in_rootfs([f"./{exe}"])
 

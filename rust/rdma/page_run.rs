@@ -46,7 +46,8 @@ fn last_break<T>(window: &[*mut T]) -> Option<usize> {
 
 /// What the list of descriptors begins with; `None` when it is empty.
 ///
-/// Runs have at most `most` pages, which is at least [`LONG`]. `number` tells the page frame number of a descriptor.
+/// Runs have at most `most` pages, which is at least [`LONG`]. `number` tells the page frame
+/// number of a descriptor.
 pub fn first<T>(
     pages: &[*mut T],
     most: usize,

@@ -55,23 +55,18 @@ pub fn first<T>(
 ) -> Option<Stretch> {
     let most = most.clamp(LONG, SUBSECTION);
     let mut mixed = 0;
-    while let Some(window) = pages.get(mixed..).and_then(|rest| rest.get(..LONG)) {
+    while let Some(window @ [head, ..]) = pages.get(mixed..).and_then(|rest| rest.get(..LONG)) {
         // No run is long that begins before the last break within so many pages.
         if let Some(step) = last_break(window) {
             mixed += step;
             continue;
         }
-        let (rest, head) = match pages.get(mixed..) {
-            Some(rest @ [head, ..]) => (rest, *head),
-            _ => break,
-        };
         // Descriptors of two subsections may touch although their pages do not.
-        let border = SUBSECTION - number(head) % SUBSECTION;
-        let run = leading(rest, most).min(border);
-        if run < LONG {
-            mixed += run;
+        let border = SUBSECTION - number(*head) % SUBSECTION;
+        if border < LONG {
+            mixed += border;
         } else if mixed == 0 {
-            return Some(Stretch::Run(run));
+            return Some(Stretch::Run(leading(pages, most.min(border))));
         } else {
             return Some(Stretch::Mixed(mixed));
         }

@@ -255,12 +255,11 @@ impl<'a> UmemBuilder<'a> {
             return self.append_pages(batch, count, more);
         }
         while let Some(stretch) = page_run::first(batch.pages(), most, number) {
+            let (Stretch::Run(pages) | Stretch::Mixed(pages)) = stretch;
+            let left = more.saturating_add((batch.pages().len() - pages) as u64);
             match stretch {
-                Stretch::Run(pages) => self.append_run(batch, pages, most, more)?,
-                Stretch::Mixed(pages) => {
-                    let left = more.saturating_add((batch.pages().len() - pages) as u64);
-                    self.append_pages(batch, pages, left)?;
-                }
+                Stretch::Run(_) => self.append_run(batch, pages, most, left)?,
+                Stretch::Mixed(_) => self.append_pages(batch, pages, left)?,
             }
         }
         Ok(())
@@ -289,26 +288,22 @@ impl<'a> UmemBuilder<'a> {
         Ok(())
     }
 
-    /// Records the first `count` pages of `batch`, which lie one after another: the first one as
-    /// any, the others as the growth of its entry, as far as an entry may grow: to `limit` pages.
+    /// Records the first `count` pages of `batch`, which lie one after another and are no more than
+    /// `limit`: the first one as any, the others as the growth of its entry, as far as an entry may
+    /// grow, to `limit` pages. At most `left` entries follow for other pages.
     fn append_run(
         &mut self,
         batch: &mut PageBatch,
         count: usize,
         limit: usize,
-        more: u64,
+        left: u64,
     ) -> Result {
         let raw = self.umem.as_raw();
-        let behind = more.saturating_add((batch.pages().len() - count) as u64);
         // SAFETY: This object's own field.
         let empty = unsafe { (*raw).sgt_append.prv.is_null() };
-        // In a table with entries the first page may fill up the last one.
-        let own = if empty && count <= limit {
-            0
-        } else {
-            count - 1
-        };
-        self.append_pages(batch, 1, behind.saturating_add(own as u64))?;
+        // In a table with entries the first page may fill up the last one, and the run need more.
+        let own = if empty { 0 } else { count - 1 };
+        self.append_pages(batch, 1, left.saturating_add(own as u64))?;
         // SAFETY: The call above has left the entry of the first page there, of whole pages and
         // not above the limit.
         let entry = unsafe { &mut *(*raw).sgt_append.prv };

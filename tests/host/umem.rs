@@ -281,7 +281,7 @@ fn random_cases(count: u32) {
     println!("page sizes found: {found:?}");
 }
 
-/// Descriptors as the kernel lays them out, with page numbers that end a subsection earlier.
+/// Descriptors as the kernel lays them out: an array, that of page `first` at the beginning.
 struct Map {
     first: usize,
 }

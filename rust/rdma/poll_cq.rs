@@ -6,6 +6,7 @@
 
 mod builder;
 pub mod pool;
+mod scratch;
 
 pub use builder::CqBuilder;
 
@@ -27,6 +28,7 @@ use kernel::{
     static_lock_class,
     types::Opaque, //
 };
+use scratch::Scratch;
 
 /// Where the completions of a queue are handled, `enum ib_poll_context`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -204,18 +206,10 @@ impl PollCq {
         }
     }
 
-    /// The scratch array of the poll context.
-    ///
-    /// # Safety
-    ///
-    /// Only the poll context, of which one instance runs at a time, may ask for it.
-    unsafe fn own_batch(&self) -> WcBatch<'_> {
-        // SAFETY: The array has `BATCH` slots and lives as long as the queue; exclusive by the
-        // contract.
-        let wcs = unsafe {
-            core::slice::from_raw_parts_mut((*self.as_raw()).wc.cast(), CqBuilder::BATCH)
-        };
-        WcBatch { wcs }
+    /// The memory of the poll context.
+    fn scratch(&self) -> *mut bindings::ib_wc {
+        // SAFETY: Constant field.
+        unsafe { (*self.as_raw()).wc }
     }
 
     /// Traces that an event is about to start the polling.
@@ -241,8 +235,9 @@ impl PollCq {
 
     /// Calls `f` with the scratch array of the queue's poll context.
     pub fn with_own_batch<R>(&self, _turn: &Turn, f: impl FnOnce(WcBatch<'_>) -> R) -> R {
-        // SAFETY: `Turn` is only made in the poll context.
-        f(unsafe { self.own_batch() })
+        // SAFETY: The queue's own; `Turn` is only made in the poll context, of which one instance
+        // runs at a time.
+        f(unsafe { Scratch::batch(self.scratch()) })
     }
 
     /// Stops polling and waits for what runs. The queue must have no users.
@@ -252,6 +247,8 @@ impl PollCq {
             Ok(PollContext::SoftIrq) => {
                 if let Some(poll) = self.irq_poll() {
                     poll.disable();
+                    // SAFETY: The queue's own, and the poller is disabled.
+                    unsafe { Scratch::settle(self.scratch()) };
                 }
             }
             Ok(PollContext::Workqueue | PollContext::UnboundWorkqueue) => {
@@ -296,7 +293,7 @@ impl PollCq {
         }
         // SAFETY: Both allocated by `CqBuilder::new`, and nothing points at them now.
         unsafe {
-            bindings::kfree((*cq).wc.cast());
+            Scratch::free((*cq).wc);
             bindings::kfree(cq.cast());
         }
         clean
@@ -505,9 +502,13 @@ unsafe extern "C" fn event_shim<P: Poller>(cq: *mut bindings::ib_cq, _context: *
 ///
 /// Called by the soft interrupt with the poller of a live queue.
 unsafe extern "C" fn softirq_shim<P: Poller>(iop: *mut bindings::irq_poll, budget: c_int) -> c_int {
-    // SAFETY: The poller lies in the union of a queue.
-    let cq = unsafe { PollCq::from_raw(cq_of(iop.cast())) };
-    P::softirq(cq, Turn(()), budget.max(0) as u32) as c_int
+    // SAFETY: The poller lies in the union of a queue, and is scheduled.
+    unsafe {
+        let cq = PollCq::from_raw(cq_of(iop.cast()));
+        Scratch::turn(cq.scratch(), || {
+            P::softirq(cq, Turn(()), budget.max(0) as u32) as c_int
+        })
+    }
 }
 
 /// # Safety

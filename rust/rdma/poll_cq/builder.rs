@@ -5,6 +5,7 @@
 use super::{
     event_shim,
     init_work,
+    scratch::Scratch,
     softirq_shim,
     work_shim,
     Moderation,
@@ -71,22 +72,17 @@ impl<'a> CqBuilder<'a> {
         let cq = Kmalloc::alloc(layout, GFP_KERNEL | __GFP_ZERO, NumaNode::NO_NODE)?
             .cast::<bindings::ib_cq>();
         let raw = cq.as_ptr();
-        let wcs = Layout::array::<bindings::ib_wc>(Self::BATCH).map_err(|_| EINVAL)?;
-        let wcs = match Kmalloc::alloc(wcs, GFP_KERNEL, NumaNode::NO_NODE) {
-            Ok(wcs) => wcs,
-            Err(e) => {
-                // SAFETY: Allocated above.
-                unsafe { bindings::kfree(raw.cast()) };
-                return Err(e.into());
-            }
-        };
+        let scratch = Scratch::alloc().inspect_err(|_| {
+            // SAFETY: Allocated above.
+            unsafe { bindings::kfree(raw.cast()) };
+        })?;
         // SAFETY: Zeroed memory of at least the size of a queue, not yet shared.
         unsafe {
             (*raw).device = device.as_raw().cast();
             (*raw).cq_context = private;
             (*raw).poll_ctx = context.as_raw();
             (*raw).comp_vector = vector;
-            (*raw).wc = wcs.as_ptr().cast();
+            (*raw).wc = scratch;
             let res = &raw mut (*raw).res;
             bindings::rdma_restrack_new(res, bindings::rdma_restrack_type_RDMA_RESTRACK_CQ);
             bindings::rdma_restrack_set_name(res, owner);
@@ -178,7 +174,7 @@ impl Drop for CqBuilder<'_> {
                 op(raw, core::ptr::null_mut());
             }
             bindings::rdma_restrack_put(&raw mut (*raw).res);
-            bindings::kfree((*raw).wc.cast());
+            Scratch::free((*raw).wc);
             bindings::kfree(raw.cast());
         }
     }

@@ -3,6 +3,7 @@
 #include <linux/interrupt.h>
 #include <linux/preempt.h>
 #include <linux/sched.h>
+#include <linux/smp.h>
 
 #include "core_test.h"
 
@@ -219,6 +220,84 @@ static void freed_under_completions(struct kunit *test)
 	}
 }
 
+/* A device that takes its time to be armed, and the queue that it is armed for. */
+static struct {
+	int (*arm)(struct ib_cq *cq, enum ib_cq_notify_flags flags);
+	int (*destroy)(struct ib_cq *cq, struct ib_udata *udata);
+	struct ib_cq *cq;
+	bool arming;
+	bool destroyed;
+	bool too_early;
+} slow;
+
+static int arm_slowly(struct ib_cq *cq, enum ib_cq_notify_flags flags)
+{
+	int rc;
+
+	if (cq != READ_ONCE(slow.cq) || !in_serving_softirq())
+		return slow.arm(cq, flags);
+	WRITE_ONCE(slow.arming, true);
+	mdelay(200);
+	if (READ_ONCE(slow.destroyed)) {
+		/* There is nothing left to be armed. */
+		slow.too_early = true;
+		return 0;
+	}
+	rc = slow.arm(cq, flags);
+	WRITE_ONCE(slow.arming, false);
+	return rc;
+}
+
+static int note_destroy(struct ib_cq *cq, struct ib_udata *udata)
+{
+	if (cq == slow.cq)
+		WRITE_ONCE(slow.destroyed, true);
+	return slow.destroy(cq, udata);
+}
+
+static void raise_event(void *arg)
+{
+	struct ib_cq *cq = arg;
+
+	cq->comp_handler(cq, cq->cq_context);
+}
+
+/*
+ * A turn in softirq says that it is complete before it arms the queue: a queue that ends in
+ * between stays until it has been armed.
+ */
+static void freed_while_it_is_armed(struct kunit *test)
+{
+	struct queues *q = test->priv;
+	unsigned int cpu;
+
+	if (num_online_cpus() < 2)
+		kunit_skip(test, "needs two CPUs");
+	memset(&slow, 0, sizeof(slow));
+	slow.arm = q->dev->ops.req_notify_cq;
+	slow.destroy = q->dev->ops.destroy_cq;
+	q->dev->ops.req_notify_cq = arm_slowly;
+	q->dev->ops.destroy_cq = note_destroy;
+	q->cq = ib_alloc_cq(q->dev, NULL, 64, 0, IB_POLL_SOFTIRQ);
+	KUNIT_EXPECT_NOT_ERR_OR_NULL(test, q->cq);
+	if (!IS_ERR_OR_NULL(q->cq)) {
+		WRITE_ONCE(slow.cq, q->cq);
+		migrate_disable();
+		cpu = cpumask_any_but(cpu_online_mask, raw_smp_processor_id());
+		KUNIT_EXPECT_EQ(test, smp_call_function_single(cpu, raise_event, q->cq, 1), 0);
+		KUNIT_EXPECT_TRUE(test, core_wait_for(READ_ONCE(slow.arming)));
+		ib_free_cq(q->cq);
+		migrate_enable();
+		KUNIT_EXPECT_TRUE(test, slow.destroyed);
+		KUNIT_EXPECT_FALSE(test, READ_ONCE(slow.arming));
+		/* Long enough for the turn to find that the queue has gone. */
+		msleep(300);
+		KUNIT_EXPECT_FALSE(test, slow.too_early);
+	}
+	q->dev->ops.req_notify_cq = slow.arm;
+	q->dev->ops.destroy_cq = slow.destroy;
+}
+
 static void vectors_are_spread(struct kunit *test)
 {
 	struct queues *q = test->priv;
@@ -338,6 +417,7 @@ static struct kunit_case core_cq_cases[] = {
 	KUNIT_CASE(more_than_a_turn),
 	KUNIT_CASE(drain),
 	KUNIT_CASE(freed_under_completions),
+	KUNIT_CASE(freed_while_it_is_armed),
 	KUNIT_CASE(vectors_are_spread),
 	KUNIT_CASE(shared_queues),
 	KUNIT_CASE(shared_by_many_at_once),

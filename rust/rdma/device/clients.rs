@@ -79,6 +79,13 @@ impl Device {
         self.client_data().erase(client as usize);
     }
 
+    /// Whether the device has a slot for a client.
+    pub fn has_slot(&self, client: u32) -> bool {
+        let at = client as usize;
+        let found = self.client_data().find_slot(at, Mark::Present);
+        found.is_some_and(|(index, _)| index == at)
+    }
+
     /// Whether the device has no slot in use.
     pub fn has_no_slots(&self) -> bool {
         self.client_data().find_slot(0, Mark::Present).is_none()

@@ -16,6 +16,7 @@ struct client {
 	struct completion *in_remove;
 	struct completion *go_on;	/* ... for this */
 	struct ib_pd *pd;
+	struct ib_cq *pooled;
 };
 
 static struct {
@@ -95,6 +96,10 @@ static void removed(struct ib_device *dev, void *data)
 	if (c->pd) {
 		ib_dealloc_pd(c->pd);
 		c->pd = NULL;
+	}
+	if (!IS_ERR_OR_NULL(c->pooled)) {
+		ib_cq_pool_put(c->pooled, 8);
+		c->pooled = NULL;
 	}
 	atomic_inc(&c->removed);
 }
@@ -222,6 +227,36 @@ static void both_ends_wait_for_remove(struct kunit *test)
 	if (!IS_ERR_OR_NULL(other))
 		ib_fake_destroy(other);
 	KUNIT_EXPECT_EQ(test, atomic_read(&c->late), 0);
+}
+
+/* An older client, and what a younger one has of the core, stay until that one has let go. */
+static void the_youngest_goes_first(struct kunit *test)
+{
+	DECLARE_COMPLETION_ONSTACK(in_remove);
+	DECLARE_COMPLETION_ONSTACK(go_on);
+	struct client *old = new_client(test, 0), *young = new_client(test, 1);
+	struct core_task leaver, destroyer;
+	struct ib_device *dev = NULL;
+
+	KUNIT_ASSERT_EQ(test, ib_register_client(&old->core), 0);
+	KUNIT_ASSERT_EQ(test, ib_register_client(&young->core), 0);
+	make(&dev);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
+	young->pooled = ib_cq_pool_get(dev, 8, 0, IB_POLL_WORKQUEUE);
+	KUNIT_EXPECT_NOT_ERR_OR_NULL(test, young->pooled);
+	young->go_on = &go_on;
+	young->in_remove = &in_remove;
+	KUNIT_ASSERT_EQ(test, core_start(&leaver, unregister, young), 0);
+	wait_for_completion(&in_remove);
+	KUNIT_ASSERT_EQ(test, core_start(&destroyer, destroy, dev), 0);
+	msleep(300);
+	KUNIT_EXPECT_EQ(test, atomic_read(&old->removed), 0);
+	complete_all(&go_on);
+	KUNIT_EXPECT_TRUE(test, core_join(&leaver));
+	KUNIT_EXPECT_TRUE(test, core_join(&destroyer));
+	KUNIT_EXPECT_EQ(test, atomic_read(&old->removed), 1);
+	KUNIT_EXPECT_EQ(test, atomic_read(&young->removed), 1);
+	leave(old);
 }
 
 static void the_end_of_a_device_waits_for_references(struct kunit *test)
@@ -394,6 +429,7 @@ static struct kunit_case core_client_cases[] = {
 	KUNIT_CASE(order_of_clients),
 	KUNIT_CASE(leaving_waits_for_add),
 	KUNIT_CASE(both_ends_wait_for_remove),
+	KUNIT_CASE(the_youngest_goes_first),
 	KUNIT_CASE(the_end_of_a_device_waits_for_references),
 	KUNIT_CASE(remove_may_use_the_device),
 	KUNIT_CASE_SLOW(everybody_at_once),

@@ -4,6 +4,10 @@
 
 use kernel::{
     prelude::*,
+    time::{
+        delay::fsleep,
+        Delta, //
+    },
     warn_on, //
 };
 use rdma::{
@@ -54,7 +58,7 @@ pub(super) fn attach(device: &Device, client: &'static Client) -> Result {
 /// Takes a device from a client, if it was told of it. Sleeps.
 ///
 /// No table may be locked, as the client may call back. If another thread is at it, this does not
-/// wait for it.
+/// wait for it, see [`wait_detached`].
 pub(super) fn detach(device: &Device, id: u32) {
     let clients = &registry::get().clients;
     let Some(Detached { data, get, client }) = device.slots_mut().detach(clients, id) else {
@@ -64,6 +68,17 @@ pub(super) fn detach(device: &Device, id: u32) {
     device.free_slot(id);
     drop(get);
     drop(client);
+}
+
+/// Waits until no thread is taking a device, which is going, from a client. Sleeps.
+///
+/// A client may use what older clients and the core have until its callback has returned.
+pub(super) fn wait_detached(device: &Device, id: u32) {
+    const STEP: Delta = Delta::from_millis(1);
+
+    while device.has_slot(id) {
+        fsleep(STEP);
+    }
 }
 
 /// Registers a client and tells it of all devices. Sleeps.

@@ -267,6 +267,8 @@ pub(super) fn disable(device: &Device) {
     let end = registry.clients.read().end_id();
     for id in (0..end).rev() {
         client::detach(device, id);
+        // The client may be going itself, and its thread be faster.
+        client::wait_detached(device, id);
     }
     device.clean_cq_pools();
     device.deactivate();

@@ -42,7 +42,8 @@ pub(crate) fn bind(device: &Device, netdev: Option<&NetDevice>, port: u32) -> Re
     if !device.bind_netdev(&registry.netdevs, port, netdev)? {
         return Ok(());
     }
-    if registry.devices.has(device) {
+    // With a reference, the device stays in the namespace that is told.
+    if let Some(device) = device.try_get() {
         let what = match netdev {
             Some(_) => Notice::NetdevAttach,
             None => Notice::NetdevDetach,

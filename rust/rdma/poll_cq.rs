@@ -252,9 +252,11 @@ impl PollCq {
                 }
             }
             Ok(PollContext::Workqueue | PollContext::UnboundWorkqueue) => {
+                // The device may have another event until its part of the queue is destroyed, which
+                // must not queue the work again.
                 // SAFETY: The work is set up; it is waited for in process context.
                 unsafe {
-                    bindings::cancel_work_sync(
+                    bindings::disable_work_sync(
                         (&raw mut (*self.as_raw()).__bindgen_anon_1.work).cast(),
                     );
                 }

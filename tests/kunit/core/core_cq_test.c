@@ -220,14 +220,16 @@ static void freed_under_completions(struct kunit *test)
 	}
 }
 
-/* A device that takes its time to be armed, and the queue that it is armed for. */
+/* The operations of a device that takes its time, and the queue that it does so for. */
 static struct {
 	int (*arm)(struct ib_cq *cq, enum ib_cq_notify_flags flags);
 	int (*destroy)(struct ib_cq *cq, struct ib_udata *udata);
+	int (*poll)(struct ib_cq *cq, int count, struct ib_wc *wcs);
 	struct ib_cq *cq;
 	bool arming;
 	bool destroyed;
 	bool too_early;
+	bool too_late;
 } slow;
 
 static int arm_slowly(struct ib_cq *cq, enum ib_cq_notify_flags flags)
@@ -253,6 +255,50 @@ static int note_destroy(struct ib_cq *cq, struct ib_udata *udata)
 	if (cq == slow.cq)
 		WRITE_ONCE(slow.destroyed, true);
 	return slow.destroy(cq, udata);
+}
+
+/* A device that has one more event while its part of the queue is being destroyed. */
+static int destroy_with_event(struct ib_cq *cq, struct ib_udata *udata)
+{
+	if (cq == slow.cq) {
+		WRITE_ONCE(slow.destroyed, true);
+		cq->comp_handler(cq, cq->cq_context);
+		msleep(50);
+	}
+	return slow.destroy(cq, udata);
+}
+
+static int poll_in_time(struct ib_cq *cq, int count, struct ib_wc *wcs)
+{
+	if (cq == READ_ONCE(slow.cq) && READ_ONCE(slow.destroyed)) {
+		slow.too_late = true;
+		return 0;
+	}
+	return slow.poll(cq, count, wcs);
+}
+
+static void events_until_the_end(struct kunit *test)
+{
+	struct queues *q = test->priv;
+	int c;
+
+	for (c = 1; c < ARRAY_SIZE(contexts); c++) {
+		memset(&slow, 0, sizeof(slow));
+		slow.poll = q->dev->ops.poll_cq;
+		slow.destroy = q->dev->ops.destroy_cq;
+		q->dev->ops.poll_cq = poll_in_time;
+		q->dev->ops.destroy_cq = destroy_with_event;
+		q->cq = ib_alloc_cq(q->dev, NULL, 64, 0, contexts[c]);
+		KUNIT_EXPECT_NOT_ERR_OR_NULL(test, q->cq);
+		if (!IS_ERR_OR_NULL(q->cq)) {
+			WRITE_ONCE(slow.cq, q->cq);
+			ib_free_cq(q->cq);
+			KUNIT_EXPECT_TRUE(test, slow.destroyed);
+			KUNIT_EXPECT_FALSE_MSG(test, slow.too_late, "context %d", contexts[c]);
+		}
+		q->dev->ops.poll_cq = slow.poll;
+		q->dev->ops.destroy_cq = slow.destroy;
+	}
 }
 
 static void raise_event(void *arg)
@@ -418,6 +464,7 @@ static struct kunit_case core_cq_cases[] = {
 	KUNIT_CASE(drain),
 	KUNIT_CASE(freed_under_completions),
 	KUNIT_CASE(freed_while_it_is_armed),
+	KUNIT_CASE(events_until_the_end),
 	KUNIT_CASE(vectors_are_spread),
 	KUNIT_CASE(shared_queues),
 	KUNIT_CASE(shared_by_many_at_once),

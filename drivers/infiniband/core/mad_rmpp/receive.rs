@@ -152,6 +152,12 @@ impl Transfers {
             .map(Arc::from)
     }
 
+    fn has(&self, transfer: &Reassembly) -> bool {
+        self.list
+            .iter()
+            .any(|listed| core::ptr::eq(&*listed, transfer))
+    }
+
     fn take(&mut self, transfer: &Reassembly) -> Option<ListArc<Reassembly>> {
         let mut cursor = self.list.cursor_front();
         while let Some(next) = cursor.peek_next() {
@@ -168,8 +174,14 @@ impl WorkItem for Reassembly {
     type Pointer = Arc<Reassembly>;
 
     fn run(this: Arc<Reassembly>) {
-        let Some(owned) = this.agent.transfers().lock().take(&this) else {
-            return;
+        let owned = {
+            let mut transfers = this.agent.transfers().lock();
+            let Some(owned) = transfers.take(&this) else {
+                return;
+            };
+            // The last segment may have come just now and have armed it again.
+            workqueue::cancel_delayed::<_, 0>(&this);
+            owned
         };
         let phase = core::mem::replace(&mut owned.progress.lock().phase, Phase::Over);
         if let (Phase::Active(chain), Some(lease)) = (phase, Lease::new(&this.agent)) {
@@ -200,13 +212,17 @@ impl Reassembly {
         )
     }
 
-    /// Runs the timer in so many milliseconds.
+    /// Runs the timer in so many milliseconds, unless the transfer was forgotten meanwhile.
     fn arm(this: &Arc<Self>, delay_ms: u32) {
         let delay = msecs_to_jiffies(delay_ms);
-        this.agent
-            .port()
-            .queue()
-            .reschedule::<_, 0>(this.clone(), delay);
+        // Locked, as whoever takes a transfer off the list stops its timer.
+        let transfers = this.agent.transfers().lock();
+        if transfers.has(this) {
+            this.agent
+                .port()
+                .queue()
+                .reschedule::<_, 0>(this.clone(), delay);
+        }
     }
 
     /// Acknowledges what has come, and tells the window. May sleep.

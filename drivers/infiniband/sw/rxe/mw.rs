@@ -95,6 +95,8 @@ impl Bound {
 struct Grant {
     key: Key,
     bound: Option<Bound>,
+    /// The window is not bound again: its owner has ended it.
+    closed: bool,
 }
 
 /// A memory window.
@@ -193,7 +195,8 @@ impl MwCore {
     fn bind(&self, memory: &Memory, asker: Asker, request: &BindRequest) -> Result<(), Fault> {
         let mut grant = self.grant.write();
         let zero_based = request.access.contains(Access::ZERO_BASED);
-        let allowed = grant.key == request.window
+        let allowed = !grant.closed
+            && grant.key == request.window
             && self.pd == asker.pd
             && SUPPORTED_WINDOW.contains(request.access)
             && match self.kind {
@@ -226,7 +229,11 @@ impl MwCore {
 
     /// Ends the window.
     fn close(&self) {
-        let old = self.grant.write().bound.take();
+        let mut grant = self.grant.write();
+        // A request that has found the window already must not bind it again.
+        grant.closed = true;
+        let old = grant.bound.take();
+        drop(grant);
         drop(old);
     }
 }
@@ -255,7 +262,7 @@ impl Mw {
             pin_init!(MwCore {
                 pd,
                 kind,
-                grant <- new_rwlock_irq!(Grant { key, bound: None }, "rxe_mw"),
+                grant <- new_rwlock_irq!(Grant { key, bound: None, closed: false }, "rxe_mw"),
             }),
             GFP_KERNEL,
         )?;
@@ -346,6 +353,21 @@ mod tests {
             let target = self.memory.open_remote(self.asker, key, va, len, need)?;
             target.write(0, &[7; 16][..len.min(16) as usize])
         }
+    }
+
+    #[test]
+    fn window_that_was_found_before_its_end_is_not_bound() -> Result {
+        let setup = setup(RIGHTS)?;
+        for kind in [Kind::One, Kind::Two] {
+            let mw = setup.window(kind)?;
+            let request = setup.request(&mw);
+            let found = setup.memory.window(mw.key).ok_or(ENOENT)?;
+            drop(mw);
+            let bound = found.bind(&setup.memory, setup.asker, &request);
+            assert_eq!(bound, Err(Fault::Denied));
+        }
+        assert_eq!(setup.mr.inner().close_for_test(), Ok(()));
+        Ok(())
     }
 
     #[test]

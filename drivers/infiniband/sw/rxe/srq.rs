@@ -35,6 +35,7 @@ use kernel::{
     new_spinlock_irq,
     prelude::*,
     sync::{
+        rcu,
         Arc,
         Mutex,
         SetOnce,
@@ -74,6 +75,8 @@ struct State {
     tails: Arc<TailPool>,
     /// Tell when fewer requests than this are left; 0 is never.
     limit: u32,
+    /// The consumer has destroyed the queue: nothing is taken from it, and it is told of nothing.
+    closed: bool,
 }
 
 /// What an XRC queue has instead of the queue pairs that take from it: their peers name it.
@@ -127,12 +130,29 @@ impl SrqCore {
     /// taker's. Any context.
     pub(crate) fn pop(&self, tails: &Arc<TailPool>) -> Option<Taken> {
         let mut state = self.state.lock();
+        if state.closed {
+            return None;
+        }
         let wqe = state.recvs.pop(self.max_sge, tails)?;
         let limit_reached = state.recvs.len() < state.limit;
         if limit_reached {
             state.limit = 0;
         }
         Some(Taken { wqe, limit_reached })
+    }
+
+    /// Whether the consumer has destroyed the queue. Any context.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
+    /// Ends the queue, of which targets that have found it may still hold a reference, and waits
+    /// for those that are executing a packet. May sleep.
+    fn close(&self) {
+        self.state.lock().closed = true;
+        if self.xrc.is_some() {
+            rcu::synchronize_rcu();
+        }
     }
 
     /// Tells the consumer that there are fewer requests than it wanted. The caller holds no lock.
@@ -150,6 +170,12 @@ pub(crate) struct Srq {
     is_user: bool,
     /// The ring's cookie, of a queue of user space. Serialises changes, too.
     offer: Pin<KBox<Mutex<Option<Offer>>>>,
+}
+
+impl Drop for Srq {
+    fn drop(&mut self) {
+        self.core.close();
+    }
 }
 
 impl Srq {
@@ -253,6 +279,7 @@ fn make_state(max_wr: u32, max_sge: u32, is_user: bool, limit: u32) -> Result<St
         recvs,
         tails: TailPool::new(tails, max_sge as usize)?,
         limit,
+        closed: false,
     })
 }
 

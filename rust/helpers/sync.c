@@ -200,3 +200,9 @@ __rust_helper bool rust_helper_xa_is_zero(const void *entry)
 {
 	return xa_is_zero(entry);
 }
+
+/* Not a function in kernels whose tasks are not preempted. */
+__rust_helper void rust_helper_rdma_synchronize_rcu_tasks(void)
+{
+	synchronize_rcu_tasks();
+}

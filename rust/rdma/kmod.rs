@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Loading modules on demand.
+//! Loading modules on demand, and leaving them.
 //!
 //! C header: [`include/linux/kmod.h`](srctree/include/linux/kmod.h)
 
@@ -23,4 +23,15 @@ pub fn request(name: fmt::Arguments<'_>) -> Result {
         bindings::__request_module(true, c"%s".as_char_ptr(), name.as_char_ptr())
         //
     })
+}
+
+/// Waits until every thread has given up its CPU by its own will, slept or returned to user space.
+/// May sleep, for long.
+///
+/// A callback that never sleeps and was preempted after its last sign of life is out of its module
+/// afterwards. No lock of any kind can bear witness to that, as what lets go of the lock lies in
+/// the module itself.
+pub fn synchronize_tasks() {
+    // SAFETY: Called from process context; takes nothing.
+    unsafe { bindings::rdma_synchronize_rcu_tasks() }
 }

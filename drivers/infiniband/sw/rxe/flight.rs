@@ -30,7 +30,10 @@ use kernel::{
         Delta, //
     },
 };
-use rdma::net::skb::Flow;
+use rdma::{
+    kmod::synchronize_tasks,
+    net::skb::Flow, //
+};
 
 use crate::params::{
     INFLIGHT_HIGH,
@@ -86,11 +89,9 @@ impl<W: Wake> Flight<W> {
         // Fully ordered, as is the count of a release: either the flag is seen there, or the room
         // here.
         self.paused.xchg(true, Full);
-        if self.buffers.load(Relaxed) > INFLIGHT_LOW {
-            return false;
-        }
-        self.paused.store(false, Relaxed);
-        true
+        // The flag stays, as the other side of the queue pair may have set it, too: at worst the
+        // sender is woken once for nothing.
+        self.buffers.load(Relaxed) <= INFLIGHT_LOW
     }
 
     /// Counts a buffer that is about to be sent, which has to be given the result as its flow.
@@ -138,6 +139,8 @@ pub(crate) fn settle() {
         }
         fsleep(STEP);
     }
+    // Whoever released the last buffer may have been preempted on the way out of this module.
+    synchronize_tasks();
     // Tables of objects free their entries after a grace period.
     rcu::rcu_barrier();
 }

@@ -67,12 +67,6 @@ impl NewMr<'_> {
 }
 
 impl<D: Driver> Mr<D> {
-    /// The protection domain. A region of user space may change it while it is re-registered.
-    pub fn pd(&self) -> &Pd<D> {
-        // SAFETY: Set at creation; the region keeps the domain in use.
-        unsafe { Pd::from_raw(self.core().pd().as_raw()) }
-    }
-
     /// Sets the keys. For the driver that registers the region, or changes it.
     pub fn set_keys(&self, lkey: u32, rkey: u32) {
         set_keys(self.as_raw(), lkey, rkey);

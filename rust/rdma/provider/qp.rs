@@ -337,7 +337,12 @@ pub(super) unsafe extern "C" fn post_send<D: Driver>(
     unsafe {
         let this = Qp::<D>::from_raw(qp);
         let binds = Promises::of(this.core().device()).takes_bind_requests();
-        let mut list = SendList::from_raw(wr, this.core().kind().is_datagram(), binds);
+        let mut list = SendList::from_raw(
+            wr,
+            this.core().kind().is_datagram(),
+            binds,
+            !this.core().is_user(),
+        );
         let result = D::Qp::post_send(this, &mut list);
         list.conclude(result, bad)
     }

@@ -214,6 +214,7 @@ pub struct SendWr<'a, D: Driver> {
     raw: *const bindings::ib_send_wr,
     datagram: bool,
     binds: bool,
+    from_kernel: bool,
     _list: PhantomData<&'a D>,
 }
 
@@ -260,9 +261,10 @@ impl<'a, D: Driver> SendWr<'a, D> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` without that option, or if there is more than fits.
+    /// `EINVAL` without that option, if there is more than fits, or if the request is a process's,
+    /// which says by a command of uverbs where the data are: anywhere.
     pub fn copy_inline(&self, to: &mut [u8]) -> Result<usize> {
-        if !self.flags().inline() {
+        if !self.flags().inline() || !self.from_kernel {
             return Err(EINVAL);
         }
         let mut at = 0usize;
@@ -270,8 +272,9 @@ impl<'a, D: Driver> SendWr<'a, D> {
             let len = sge.len() as usize;
             let end = at.checked_add(len).ok_or(EINVAL)?;
             let room = to.get_mut(at..end).ok_or(EINVAL)?;
-            // SAFETY: With the inline option a consumer in the kernel passes addresses of its
-            // own memory, readable until the operation returns; the room has this size.
+            // SAFETY: With the inline option a consumer in the kernel, as this is one, passes
+            // addresses of its own memory, readable until the operation returns; the room has
+            // this size.
             unsafe {
                 ptr::copy_nonoverlapping(sge.addr() as usize as *const u8, room.as_mut_ptr(), len)
             };
@@ -415,6 +418,7 @@ pub struct SendList<'a, D: Driver> {
     taken: *const bindings::ib_send_wr,
     datagram: bool,
     binds: bool,
+    from_kernel: bool,
     _list: PhantomData<&'a D>,
 }
 
@@ -423,17 +427,19 @@ impl<'a, D: Driver> SendList<'a, D> {
     ///
     /// `first` must be a list of requests that is valid for `'a`, whose requests fit the kind of
     /// the queue pair. `binds` says that the driver takes requests to bind a window, so that those
-    /// are `struct ib_bind_mw_wr`.
+    /// are `struct ib_bind_mw_wr`. `from_kernel` must not be set for the queue pair of a process.
     pub(super) unsafe fn from_raw(
         first: *const bindings::ib_send_wr,
         datagram: bool,
         binds: bool,
+        from_kernel: bool,
     ) -> Self {
         Self {
             next: first,
             taken: first,
             datagram,
             binds,
+            from_kernel,
             _list: PhantomData,
         }
     }
@@ -473,6 +479,7 @@ impl<'a, D: Driver> Iterator for SendList<'a, D> {
             raw: self.taken,
             datagram: self.datagram,
             binds: self.binds,
+            from_kernel: self.from_kernel,
             _list: PhantomData,
         })
     }

@@ -403,17 +403,18 @@ impl QpOps<Rxe> for Qp {
         if core.send_cq.is_none() || !state.may_post_send() {
             return Err(EINVAL);
         }
-        // A process posts to the ring itself, and only rings the doorbell.
         let mut result = Ok(());
-        for wr in list.by_ref() {
-            result = core.sq.post(&wr);
-            if result.is_err() {
-                break;
-            }
-        }
         if this.user {
+            // A process posts to the ring itself, and only rings the doorbell. Requests that come
+            // by the command are not looked at, as with the C driver.
             core.doorbell();
         } else {
+            for wr in list.by_ref() {
+                result = core.sq.post(&wr);
+                if result.is_err() {
+                    break;
+                }
+            }
             // From any context, and perhaps from the handler of a completion.
             core.schedule_send();
         }

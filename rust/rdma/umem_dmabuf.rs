@@ -138,7 +138,7 @@ impl DmaBufUmem {
     /// Attaches `dma_device` to `region` (offset and length) of the dma-buf `fd` of the calling
     /// process.
     ///
-    /// Errors: `EINVAL` for a region without pages or beyond the buffer; those of the descriptor
+    /// Errors: `EINVAL` for a region of no bytes or beyond the buffer; those of the descriptor
     /// and of the exporter.
     ///
     /// # Safety
@@ -153,7 +153,7 @@ impl DmaBufUmem {
         how: Attach,
     ) -> Result<OwnedDmaBufUmem> {
         let buf = DmaBuf::from_fd(fd)?;
-        if region.end() > buf.size() || region.pages() == 0 {
+        if region.end() > buf.size() || region.length() == 0 {
             return Err(EINVAL);
         }
         let mut raw: KBox<bindings::ib_umem_dmabuf> = KBox::new(pin_init::zeroed(), GFP_KERNEL)?;

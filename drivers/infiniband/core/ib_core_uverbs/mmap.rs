@@ -63,8 +63,8 @@ pub(crate) fn pages(length: usize) -> Result<u32> {
     u32::try_from(length.div_ceil(PAGE_SIZE)).map_err(|_| ENOMEM)
 }
 
-/// Finds a free range of `pages` page offsets within `min..=max` for `entry`, and lets user space
-/// find it there. `ENOMEM` without such a range, or memory.
+/// Finds a free range of `pages` page offsets that begins within `min..=max` for `entry`, and lets
+/// user space find it there. `ENOMEM` without such a range, or memory.
 pub(crate) fn insert(
     context: &MmapContext,
     entry: &NewEntry,
@@ -93,7 +93,7 @@ fn claim_range(
     let mut from = min;
     loop {
         let start = layout.claim(entry, from, max)?;
-        let Some(last) = start.checked_add(more).filter(|last| *last <= max) else {
+        let Some(last) = start.checked_add(more) else {
             layout.unclaim(start, 1);
             return Err(ENOMEM);
         };

@@ -21,8 +21,12 @@ use rdma::{
         Queue,
         PAGE_HANDLES, //
     },
+    mm::resched_point,
     warn_on_once, //
 };
+
+/// Most handles that a pool is to make at once.
+const MAX_MISSING: usize = 1 << 20;
 
 /// Seconds between two rounds of ageing until an administrator says otherwise.
 pub(crate) const DEFAULT_PERIOD: u32 = 60;
@@ -102,6 +106,30 @@ fn destroy_inactive(pools: &Pools, pool: &Pool) {
     }
 }
 
+/// Destroys up to `count` handles that wait for their use.
+fn destroy_active(pools: &Pools, pool: &Pool, count: usize) {
+    let mut left = count;
+    // Handles that are destroyed while the lock is not held.
+    let mut some = [0u32; 32];
+    while left > 0 {
+        let mut locked = pool.lock();
+        let mut taken = 0;
+        for place in some.iter_mut().take(left) {
+            let Some(handle) = locked.pop(Queue::Active) else {
+                break;
+            };
+            *place = handle;
+            taken += 1;
+        }
+        drop(locked);
+        if taken == 0 {
+            return;
+        }
+        pools.driver_destroy(pool.device(), some.get_mut(..taken).unwrap_or(&mut []));
+        left -= taken;
+    }
+}
+
 /// Destroys all handles of a pool that nobody uses any more.
 pub(crate) fn destroy_all(pools: &Pools, pool: &Pool) {
     for queue in [Queue::Active, Queue::Inactive] {
@@ -128,34 +156,52 @@ pub(crate) fn set_period(device: &Device, seconds: u32) -> Result {
 /// Lets the pool for a user's key keep `handles`, and makes as many of them as are missing. May
 /// sleep.
 ///
-/// Errors: `EINVAL` for a device without pools, those of the access check and of the driver. What
-/// could be made is kept.
+/// Errors: `EINVAL` for a device without pools, `ENOMEM` if more than [`MAX_MISSING`] are missing,
+/// those of the access check and of the driver. The pool is as it was then.
 pub(crate) fn set_pinned(device: &Device, key: &Key, handles: u32) -> Result {
     let pools = Pools::of(device).ok_or(EINVAL)?;
     check_access(device, key.access())?;
     let key = pools.driver_key(device, key)?;
     let pool = pools.find_or_add::<CoreAgeing>(device, &key)?;
 
-    let missing = {
+    let (missing, before) = {
         let mut locked = pool.lock();
         let total =
             locked.len(Queue::Active) + locked.len(Queue::Inactive) + locked.in_use() as usize;
+        let missing = (handles as usize).saturating_sub(total);
+        if missing > MAX_MISSING {
+            return Err(ENOMEM);
+        }
+        let before = locked.pinned();
         locked.set_pinned(handles);
-        (handles as usize).saturating_sub(total)
+        (missing, before)
     };
-    let done = add_handles(pools, pool, &key, missing);
+    let done = add_handles(pools, pool, &key, missing).inspect_err(|_| {
+        let mut locked = pool.lock();
+        // Somebody else may have wanted yet another number.
+        if locked.pinned() == handles {
+            locked.set_pinned(before);
+        }
+    });
     // The ageing adapts to the new number.
     pool.requeue_ageing(pools, 0);
     done
 }
 
-/// Makes `count` handles for a pool, a queue page at a time.
+/// Makes `count` handles for a pool, or none. May sleep.
 fn add_handles(pools: &Pools, pool: &Pool, key: &Key, count: usize) -> Result {
-    let device = pool.device();
     let mut left = count;
-    let mut buffer = KVec::from_elem(0u32, left.min(PAGE_HANDLES), GFP_KERNEL)?;
-    while left > 0 {
-        let now = left.min(buffer.len());
+    add_pages(pools, pool, key, &mut left)
+        .inspect_err(|_| destroy_active(pools, pool, count.saturating_sub(left)))
+}
+
+/// Makes `left` handles, a queue page at a time, and counts down.
+fn add_pages(pools: &Pools, pool: &Pool, key: &Key, left: &mut usize) -> Result {
+    let device = pool.device();
+    let mut buffer = KVec::from_elem(0u32, PAGE_HANDLES.min(*left), GFP_KERNEL)?;
+    while *left > 0 {
+        resched_point();
+        let now = buffer.len().min(*left);
         let handles = buffer.get_mut(..now).ok_or(EINVAL)?;
         pools.driver_create(device, key, handles)?;
         let pushed = {
@@ -168,10 +214,10 @@ fn add_handles(pools: &Pools, pool: &Pool, key: &Key, count: usize) -> Result {
         if let Some(rest) = handles.get_mut(pushed..) {
             pools.driver_destroy(device, rest);
         }
+        *left -= pushed;
         if pushed != now {
             return Err(ENOMEM);
         }
-        left -= now;
     }
     Ok(())
 }

@@ -154,7 +154,7 @@ pub struct SendWr {
     lkey: u32,
     layout: SendLayout,
     memory: KVec<u8>,
-    segments: KVec<KVec<u8>>,
+    segments: KVVec<KVec<u8>>,
 }
 
 // SAFETY: The pointers in `buf` are only followed by the owner of the datagram,
@@ -230,7 +230,7 @@ impl SendWr {
         // Fields of the RMPP header are looked at whatever the client says.
         let size = layout.buffer.max(RmppHeader::END);
         let mut memory = cleared::<u8>(size, gfp)?;
-        let mut segments = KVec::with_capacity(layout.segments, gfp.flags())?;
+        let mut segments = KVVec::with_capacity(layout.segments, gfp.flags())?;
         for _ in 0..layout.segments {
             segments.push(cleared(layout.segment, gfp)?, gfp.flags())?;
         }

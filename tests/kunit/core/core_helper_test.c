@@ -471,6 +471,19 @@ static void pooled_registrations(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&handles), 0);
 }
 
+/* A driver that has less than nothing. */
+static void table_of_a_negative_length(struct kunit *test)
+{
+	struct ib_device *dev = core_device(test, "core%d");
+	int before = dev->port_data[1].immutable.pkey_tbl_len;
+	u16 index;
+
+	dev->port_data[1].immutable.pkey_tbl_len = -1;
+	KUNIT_EXPECT_EQ(test, ib_find_pkey(dev, 1, 0xffff, &index), -ENOENT);
+	dev->port_data[1].immutable.pkey_tbl_len = before;
+	KUNIT_EXPECT_EQ(test, ib_find_pkey(dev, 1, 0xffff, &index), 0);
+}
+
 static void entries_that_can_be_mapped(struct kunit *test)
 {
 	struct ib_ucontext *context = kunit_kzalloc(test, sizeof(*context), GFP_KERNEL);
@@ -511,6 +524,7 @@ static struct kunit_case core_helper_cases[] = {
 	KUNIT_CASE(calls_of_drivers),
 	KUNIT_CASE(transfers_of_page_pieces),
 	KUNIT_CASE(pooled_registrations),
+	KUNIT_CASE(table_of_a_negative_length),
 	KUNIT_CASE(entries_that_can_be_mapped),
 	{}
 };

@@ -82,7 +82,7 @@ pub(crate) fn find_pkey(device: &Device, port: u32, pkey: u16) -> Result<u16> {
 
     let len = device.immutable(port).ok_or(EINVAL)?.pkey_tbl_len;
     let mut limited = None;
-    for index in 0..u16::try_from(len).unwrap_or(u16::MAX) {
+    for index in 0..u16::try_from(len.max(0)).unwrap_or(u16::MAX) {
         let found = query_pkey(device, port, index)?;
         if found & !FULL != pkey & !FULL {
             continue;

@@ -48,14 +48,19 @@ class Ring:
         shift, self.mask = struct.unpack_from("=II", self.map, 0)
         self.size = 1 << shift
 
+    # Not by the module struct, which clears the bytes before it writes them: the driver would take
+    # what is left of old requests.
     def word(self, at):
-        return struct.unpack_from("=I", self.map, at)[0]
+        return ctypes.c_uint32.from_buffer(self.map, at).value
+
+    def set_word(self, at, value):
+        ctypes.c_uint32.from_buffer(self.map, at).value = value
 
     def push(self, record):
         at = self.word(PRODUCER)
         start = HEAD + at * self.size
         self.map[start:start + len(record)] = record
-        struct.pack_into("=I", self.map, PRODUCER, at + 1 & self.mask)
+        self.set_word(PRODUCER, at + 1 & self.mask)
 
     def waiting(self):
         """How many records the other side has not taken yet."""
@@ -67,7 +72,7 @@ class Ring:
         at = self.word(CONSUMER)
         start = HEAD + at * self.size
         record = self.map[start:start + self.size]
-        struct.pack_into("=I", self.map, CONSUMER, at + 1 & self.mask)
+        self.set_word(CONSUMER, at + 1 & self.mask)
         return record
 
 

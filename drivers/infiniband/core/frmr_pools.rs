@@ -75,6 +75,23 @@ fn excess(pool: &PoolGuard<'_>) -> usize {
     total.saturating_sub(pool.pinned() as usize)
 }
 
+/// Moves handles from a queue into `places`, and returns how many there were.
+fn pop_some<'a>(
+    pool: &mut PoolGuard<'_>,
+    queue: Queue,
+    places: impl Iterator<Item = &'a mut u32>,
+) -> usize {
+    let mut taken = 0;
+    for place in places {
+        let Some(handle) = pool.pop(queue) else {
+            break;
+        };
+        *place = handle;
+        taken += 1;
+    }
+    taken
+}
+
 /// Destroys the inactive handles, as far as the pool need not keep them.
 fn destroy_inactive(pools: &Pools, pool: &Pool) {
     // Handles that are destroyed while the lock is not held.
@@ -89,15 +106,8 @@ fn destroy_inactive(pools: &Pools, pool: &Pool) {
             pools.driver_destroy(pool.device(), page.handles());
             continue;
         }
-        let limit = excess(&locked).min(some.len());
-        let mut count = 0;
-        for place in some.iter_mut().take(limit) {
-            let Some(handle) = locked.pop(Queue::Inactive) else {
-                break;
-            };
-            *place = handle;
-            count += 1;
-        }
+        let limit = excess(&locked);
+        let count = pop_some(&mut locked, Queue::Inactive, some.iter_mut().take(limit));
         drop(locked);
         if count == 0 {
             return;
@@ -113,14 +123,7 @@ fn destroy_active(pools: &Pools, pool: &Pool, count: usize) {
     let mut some = [0u32; 32];
     while left > 0 {
         let mut locked = pool.lock();
-        let mut taken = 0;
-        for place in some.iter_mut().take(left) {
-            let Some(handle) = locked.pop(Queue::Active) else {
-                break;
-            };
-            *place = handle;
-            taken += 1;
-        }
+        let taken = pop_some(&mut locked, Queue::Active, some.iter_mut().take(left));
         drop(locked);
         if taken == 0 {
             return;

@@ -156,7 +156,7 @@ impl DeviceTable {
     }
 
     /// Whether the device has its name and is not yet being freed. Any context.
-    pub fn has(&self, device: &Device) -> bool {
+    fn has(&self, device: &Device) -> bool {
         self.xa
             .load(device.index() as usize)
             .is_some_and(|found| found.as_ptr() == device.as_raw())
